@@ -1,0 +1,1 @@
+"""High-dimensional theory of attention: solvers, simulations and figures."""

@@ -1,0 +1,59 @@
+"""An experiment: one computation, fully described by its kind and parameters; one HDF5 file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import PurePosixPath
+from typing import Any
+
+from hdattn.canonical import canonical, canonical_json, digest
+
+
+@dataclass(frozen=True, eq=False)
+class Experiment:
+    """One computation.
+
+    Attributes
+    ----------
+    kind: ``model/step``, for example ``singlehead/state_evolution``.
+    parameters: everything the result depends on; put into canonical form.
+    inputs: experiments whose files this one reads, by role (``{"data": ...}``).
+    slug: short human part of the file name; carries no information.
+    resources: cost hints for the scheduler (``mem_mb``, ``seconds``); not part of the identity.
+    """
+
+    kind: str
+    parameters: dict[str, Any]
+    inputs: dict[str, Experiment] = field(default_factory=dict)
+    slug: str = "run"
+    resources: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parameters", canonical(self.parameters))
+
+    @cached_property
+    def parameters_json(self) -> str:
+        """Canonical JSON of the parameters."""
+        return canonical_json(self.parameters)
+
+    @cached_property
+    def digest(self) -> str:
+        """Digest of kind and parameters; the identity of the experiment."""
+        return digest({"kind": self.kind, "parameters": self.parameters})
+
+    @property
+    def name(self) -> str:
+        """File name without ending: ``slug-digest``."""
+        return f"{self.slug}-{self.digest}"
+
+    @property
+    def path(self) -> PurePosixPath:
+        """Path of the result inside the cache folder: ``model/step/slug-digest.h5``."""
+        return PurePosixPath(self.kind) / f"{self.name}.h5"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Experiment) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)

@@ -1,0 +1,1 @@
+"""Multi-head attention on single-location regression: order parameters, flow, SGD (paper A)."""

@@ -1,0 +1,1 @@
+"""High-dimensional single attention head: state evolution, spectra, training (paper B)."""
