@@ -1,0 +1,120 @@
+"""Attention activations: scores chi to attention A, with hand-written derivatives.
+
+One layout everywhere: heads first, then tokens, then any number of sample axes *P (points,
+batch, instances), so that sums over heads and tokens run over contiguous samples::
+
+    chi, d, weights [H, L, *P]    A, e [L, *P]    b [H] or [H, *P]    c scalar or [*P]
+
+The dtype of ``chi`` (float32 or float64) is kept.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import numpy as np
+
+from hdattn.errors import UserError
+
+ACTIVATIONS: dict[str, Activation] = {}
+
+
+def register(activation: type[Activation]) -> type[Activation]:
+    """Class decorator: make ``activation`` known under its ``name``."""
+    ACTIVATIONS[activation.name] = activation()
+    return activation
+
+
+class Activation(ABC):
+    """Attention A_l of H heads, linear in non-negative weights [H, L, *P].
+
+    ``has_b`` and ``has_c`` say whether the head biases b and the output scale c are trainable
+    parameters; where they are not, the arguments ``b`` and ``c`` are not looked at.
+    """
+
+    name: ClassVar[str]
+    has_b: ClassVar[bool] = False
+    has_c: ClassVar[bool] = False
+
+    def attention(self, chi: np.ndarray, b=0.0, c=1.0) -> np.ndarray:
+        """Attention A [L, *P] from the scores chi [H, L, *P]."""
+        return self.forward(chi, b, c)[0]
+
+    @abstractmethod
+    def forward(self, chi: np.ndarray, b=0.0, c=1.0) -> tuple[np.ndarray, np.ndarray]:
+        """Attention A [L, *P] and the weights [H, L, *P] that :meth:`pullback` needs."""
+
+    @abstractmethod
+    def pullback(
+        self, weights: np.ndarray, attention: np.ndarray, c, e: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
+        """Vector-Jacobian product at the point where :meth:`forward` was called.
+
+        With ``e_l = dl/dA_l`` [L, *P] returns d = dl/dchi [H, L, *P], dl/db [H, *P] and dl/dc
+        [*P], per sample; None for a parameter that the activation does not have.
+        """
+
+    def backward(self, chi: np.ndarray, b, c, e: np.ndarray):
+        """:meth:`forward` followed by :meth:`pullback`: (d, dl/db, dl/dc)."""
+        attention, weights = self.forward(chi, b, c)
+        return self.pullback(weights, attention, c, e)
+
+
+@register
+class Softmax(Activation):
+    """``A_l = (1/H) sum_h s_hl`` with ``s_hl = exp(chi_hl) / sum_l' exp(chi_hl')``."""
+
+    name = "softmax"
+
+    def forward(self, chi, b=0.0, c=1.0):
+        """Attention and head weights s_hl."""
+        weights = chi - chi.max(axis=1, keepdims=True)
+        np.exp(weights, out=weights)
+        weights /= weights.sum(axis=1, keepdims=True)
+        return weights.mean(axis=0), weights
+
+    def pullback(self, weights, attention, c, e):
+        """``d_hl = (1/H) s_hl (e_l - sum_l' s_hl' e_l')``."""
+        e = e / len(weights)
+        d = weights * e
+        d -= weights * d.sum(axis=1, keepdims=True)
+        return d, None, None
+
+
+@register
+class BayesSoftmax(Activation):
+    """B-softmax: ``A_l = sum_h P_hl``, P the softmax of ``chi_hl + b_h`` over heads and tokens."""
+
+    name = "bayes"
+    has_b = True
+
+    def forward(self, chi, b=0.0, c=1.0):
+        """Attention and joint weights P_hl."""
+        weights = chi + per_head(b, chi)
+        weights -= weights.max(axis=(0, 1))
+        np.exp(weights, out=weights)
+        weights /= weights.sum(axis=(0, 1))
+        return weights.sum(axis=0), weights
+
+    def pullback(self, weights, attention, c, e):
+        """``d_hl = P_hl (e_l - sum_l' e_l' A_l')`` and ``dl/db_h = sum_l d_hl``."""
+        d = weights * (e - (e * attention).sum(axis=0))
+        return d, d.sum(axis=1), None
+
+
+def per_head(b, chi: np.ndarray) -> np.ndarray:
+    """Biases b (scalar, [H] or [H, *P]) broadcastable to chi [H, L, *P], in its dtype."""
+    b = np.asarray(b, dtype=chi.dtype)
+    if b.ndim <= 1:
+        return b.reshape(b.shape + (1,) * (chi.ndim - 1) if b.ndim else ())
+    return b[:, None]
+
+
+def get_activation(name: str) -> Activation:
+    """Activation registered under ``name``; :class:`UserError` listing the names if unknown."""
+    if name not in ACTIVATIONS:
+        raise UserError(
+            f"activation {name!r} is unknown; choose one of {', '.join(sorted(ACTIVATIONS))}"
+        )
+    return ACTIVATIONS[name]
