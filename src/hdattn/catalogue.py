@@ -1,0 +1,102 @@
+"""Configuration -> experiments -> file names.
+
+Every figure names its experiments; the same experiment asked by two figures is one file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from hdattn import figures as figure_modules
+from hdattn.canonical import canonical_json
+from hdattn.configuration import Configuration
+from hdattn.errors import UserError
+from hdattn.experiment import Experiment
+from hdattn.fields import Strict
+
+CACHE = PurePosixPath("results/cache")
+FIGURES = PurePosixPath("results/figures")
+
+
+def experiments_of(name: str, section: Strict, seed: int) -> dict[str, list[Experiment]]:
+    """Experiments of figure ``name`` by role; a conflict in the section is a ``UserError``."""
+    try:
+        return figure_modules.module(name).experiments(section, seed)
+    except UserError as error:
+        raise UserError(f"{name}: {error}") from error
+
+
+def with_inputs(experiments: Iterable[Experiment]) -> Iterator[Experiment]:
+    """The experiments and everything they read, inputs first."""
+    for experiment in experiments:
+        yield from with_inputs(experiment.inputs.values())
+        yield experiment
+
+
+@dataclass(frozen=True)
+class FigureEntry:
+    """A figure at one scale, and what it needs."""
+
+    name: str
+    scale: str
+    section: Strict
+    experiments: dict[str, list[Experiment]]
+
+    @property
+    def model(self) -> str:
+        """Family of the figure: ``multihead`` or ``singlehead``."""
+        return figure_modules.module(self.name).MODEL
+
+    @property
+    def title(self) -> str:
+        """One line that says what the figure shows."""
+        return figure_modules.module(self.name).TITLE
+
+    @property
+    def stem(self) -> str:
+        """Path of the figure's files without their ending, relative to the project."""
+        return str(FIGURES / self.scale / self.model / self.name)
+
+    @property
+    def section_json(self) -> str:
+        """The section at this scale, as canonical JSON."""
+        return canonical_json(self.section.model_dump(mode="json"))
+
+    def direct(self) -> list[Experiment]:
+        """Experiments that the figure reads, without repeats."""
+        return list(dict.fromkeys(e for group in self.experiments.values() for e in group))
+
+
+class Catalogue:
+    """All figures of a configuration and all the files behind them."""
+
+    def __init__(self, configuration: Configuration):
+        run = configuration.run
+        self.run = run
+        self.figures = {
+            name: FigureEntry(name, run.scale, section, experiments_of(name, section, run.seed))
+            for name, section in configuration.sections.items()
+        }
+        needed = with_inputs(e for entry in self.figures.values() for e in entry.direct())
+        self._by_path = {str(e.path): e for e in needed}
+
+    @property
+    def experiments(self) -> list[Experiment]:
+        """Every experiment once, inputs before what reads them."""
+        return list(self._by_path.values())
+
+    def experiment(self, kind: str, name: str) -> Experiment:
+        """Experiment whose file is ``kind/name.h5``; ``KeyError`` where no figure asks for it."""
+        return self._by_path[f"{kind}/{name}.h5"]
+
+    def family(self, model: str) -> list[FigureEntry]:
+        """Selected figures of one family; none is a ``UserError``."""
+        entries = [entry for entry in self.figures.values() if entry.model == model]
+        if not entries:
+            raise UserError(
+                f"figures: none of {', '.join(self.figures)} belongs to {model}; "
+                f"name a {model} figure, or leave 'figures' out"
+            )
+        return entries

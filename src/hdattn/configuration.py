@@ -1,0 +1,297 @@
+"""The configuration: read, merged with a scale, validated before any job runs.
+
+The merged configuration holds the keys of :class:`Run` and one section per figure. A section is
+``{key: value, ..., scales: {smoke: {...}, default: {...}, paper: {...}, mine: {...}}}``; a scale
+overrides keys of its section.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ValidationError
+from pydantic.functional_validators import BeforeValidator
+
+from hdattn import figures as figure_modules
+from hdattn.errors import UserError
+from hdattn.fields import Count, Number, Strict, Whole, is_size, physics, size
+
+BUILT_IN_SCALES = ("smoke", "default", "paper")
+SCALE_NAME = r"^[A-Za-z][A-Za-z0-9_-]{0,39}$"
+
+
+def _names(value: Any) -> Any:
+    """Figures as a list, or a string with commas or spaces; ``all`` is every figure."""
+    if value is None or value == "all":
+        return list(figure_modules.names())
+    if isinstance(value, str):
+        value = value.replace(",", " ").split()
+    if not isinstance(value, (list, tuple)) or not all(isinstance(v, str) for v in value):
+        raise ValueError("figures is a list of names, or names with commas or spaces between")
+    if not value:
+        raise ValueError("figures is empty: name at least one figure, or 'all'")
+    return list(dict.fromkeys(value))
+
+
+class Run(Strict):
+    """What to run, at which scale (config/config.yaml)."""
+
+    scale: str = size("default", "Scale: smoke, default, paper, or one of your own.")
+    figures: Annotated[tuple[str, ...], BeforeValidator(_names)] = size(
+        "all", "Figures to make: 'all', a list, or names with commas or spaces between."
+    )
+    seed: Whole = physics(0, "Root seed of every random stream.")
+    device: Literal["auto", "cpu", "cuda"] = size(
+        "auto", "Where training runs: auto takes a GPU if there is one."
+    )
+    training_set_limit_mb: Annotated[Number, BeforeValidator(lambda v: v)] = size(
+        32, "Training sets up to this size are stored with the teacher, larger ones redrawn.", ge=0
+    )
+    max_jobs_warning: Count = size(5000, "Warn when a run would need more jobs than this.")
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A validated configuration: the run, and the sections of its figures at its scale."""
+
+    run: Run
+    sections: dict[str, Strict]
+
+    def merged(self) -> dict[str, Any]:
+        """Everything that was used, for ``run_config.yaml``."""
+        sections = {name: s.model_dump(mode="json") for name, s in self.sections.items()}
+        return {**self.run.model_dump(mode="json"), **sections}
+
+
+class Sources:
+    """Where a key was set: the last file that holds its present value, else the command line."""
+
+    def __init__(self, files: Sequence[tuple[str, Mapping[str, Any]]] = ()):
+        self.files = list(files)
+
+    def name(self, merged: Mapping[str, Any], keys: Sequence[Any]) -> str:
+        """Name of the file that set ``keys``, or ``--config``."""
+        for depth in range(len(keys), 0, -1):
+            value = _lookup(merged, keys[:depth])
+            for name, content in reversed(self.files):
+                if value is not _ABSENT and _lookup(content, keys[:depth]) == value:
+                    return name
+            if value is not _ABSENT:
+                return "--config"
+        return self.files[0][0] if self.files else "--config"
+
+
+_ABSENT = object()
+
+
+def _lookup(tree: Any, keys: Iterable[Any]) -> Any:
+    for key in keys:
+        try:
+            tree = tree[key]
+        except (KeyError, IndexError, TypeError):
+            return _ABSENT
+    return tree
+
+
+def load(merged: Mapping[str, Any], sources: Sources | None = None) -> Configuration:
+    """Validate the merged configuration.
+
+    Raises ``UserError`` with one line per problem, all of them at once.
+    """
+    sources = sources or Sources()
+    problems: list[str] = []
+    run = _validate(Run, _run_part(merged), (), merged, sources, problems)
+    problems += _unknown_top_level(merged, sources)
+    sections = {}
+    for name in figure_modules.names():
+        sections[name] = _section(name, merged, run, sources, problems)
+    if run is not None:
+        problems += _check_choice(run, merged, sources)
+    if problems:
+        raise UserError("\n".join(problems))
+    assert run is not None
+    return Configuration(run, {name: sections[name] for name in run.figures})
+
+
+def scales(merged: Mapping[str, Any]) -> tuple[str, ...]:
+    """Names of the scales that the configuration knows: the built-in ones, then the user's."""
+    found = dict.fromkeys(BUILT_IN_SCALES)
+    for name in figure_modules.names():
+        section = merged.get(name)
+        own = section.get("scales") if isinstance(section, Mapping) else None
+        found.update(dict.fromkeys(map(str, own)) if isinstance(own, Mapping) else {})
+    return tuple(found)
+
+
+def _run_part(merged: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: merged[key] for key in Run.model_fields if key in merged}
+
+
+def _unknown_top_level(merged: Mapping[str, Any], sources: Sources) -> list[str]:
+    known = [*Run.model_fields, *figure_modules.names()]
+    return [
+        f"{sources.name(merged, [key])}: {key}: unknown key; {_suggest(str(key), known)}"
+        for key in merged
+        if key not in known
+    ]
+
+
+def _check_choice(run: Run, merged: Mapping[str, Any], sources: Sources) -> list[str]:
+    problems = []
+    if run.scale not in scales(merged):
+        problems.append(
+            f"{sources.name(merged, ['scale'])}: scale: there is no scale {run.scale!r}; "
+            f"choose from {', '.join(scales(merged))}, or add it under 'scales' of a section"
+        )
+    for name in run.figures:
+        if name not in figure_modules.names():
+            problems.append(
+                f"{sources.name(merged, ['figures'])}: {figure_modules.unknown(name)}"
+            )
+    return problems
+
+
+def _section(
+    name: str,
+    merged: Mapping[str, Any],
+    run: Run | None,
+    sources: Sources,
+    problems: list[str],
+) -> Strict | None:
+    """Section ``name`` at the scale of the run; problems of all its scales are collected."""
+    model = figure_modules.module(name).Section
+    raw = merged.get(name, {})
+    where = sources.name(merged, [name])
+    if not isinstance(raw, Mapping):
+        problems.append(f"{where}: {name}: a section is a mapping of keys to values")
+        return None
+    overrides = raw.get("scales", {})
+    if not isinstance(overrides, Mapping) or not all(
+        isinstance(o, Mapping) for o in overrides.values()
+    ):
+        problems.append(f"{where}: {name}.scales: give a mapping of scale to its keys")
+        return None
+    base = {key: value for key, value in raw.items() if key != "scales"}
+    result = None
+    for scale in dict.fromkeys([*overrides, run.scale if run else "default"]):
+        layers = [((name,), base), *_layers(name, scale, overrides)]
+        section = _validate_layers(model, layers, merged, sources, problems)
+        problems += _physics_overrides(model, name, scale, overrides, merged, sources)
+        if run is not None and scale == run.scale:
+            result = section
+    return result
+
+
+def _layers(
+    name: str, scale: str, overrides: Mapping[str, Any]
+) -> list[tuple[tuple[str, ...], Mapping[str, Any]]]:
+    """Overrides that make up a scale; a user's own scale lies on top of ``default``."""
+    wanted = [scale] if scale in BUILT_IN_SCALES else ["default", scale]
+    return [((name, "scales", s), overrides[s]) for s in wanted if s in overrides]
+
+
+def _physics_overrides(
+    model: type[BaseModel],
+    name: str,
+    scale: str,
+    overrides: Mapping[str, Any],
+    merged: Mapping[str, Any],
+    sources: Sources,
+) -> list[str]:
+    if scale not in BUILT_IN_SCALES:
+        return []
+    return [
+        f"{sources.name(merged, [name, 'scales', scale, key])}: {name}.scales.{scale}.{key}: a "
+        "built-in scale changes sizes, never physics; set it in the section, or in a scale of "
+        "your own"
+        for key in overrides.get(scale, {})
+        if key in model.model_fields and not is_size(model, key)
+    ]
+
+
+def _validate_layers(
+    model: type[Strict],
+    layers: list[tuple[tuple[str, ...], Mapping[str, Any]]],
+    merged: Mapping[str, Any],
+    sources: Sources,
+    problems: list[str],
+) -> Strict | None:
+    values: dict[str, Any] = {}
+    origin: dict[str, tuple[str, ...]] = {}
+    for prefix, layer in layers:
+        values.update(layer)
+        origin.update(dict.fromkeys(layer, prefix))
+    return _validate(model, values, layers[-1][0], merged, sources, problems, origin)
+
+
+def _validate(
+    model: type[Strict],
+    values: Mapping[str, Any],
+    prefix: tuple[str, ...],
+    merged: Mapping[str, Any],
+    sources: Sources,
+    problems: list[str],
+    origin: Mapping[str, tuple[str, ...]] | None = None,
+) -> Any:
+    try:
+        return model.model_validate(dict(values))
+    except ValidationError as error:
+        for item in error.errors(include_url=False):
+            location = tuple(item["loc"])
+            start = (origin or {}).get(location[0], prefix) if location else prefix
+            line = _line(model, item, (*start, *location), merged, sources)
+            if line not in problems:
+                problems.append(line)
+    return None
+
+
+_REMEDIES = {
+    "greater_than": "give a number above {gt}",
+    "greater_than_equal": "give a number of at least {ge}",
+    "less_than": "give a number below {lt}",
+    "less_than_equal": "give a number of at most {le}",
+    "too_short": "give at least {min_length}",
+    "int_from_float": "give a whole number",
+    "int_type": "give a whole number",
+    "float_type": "give a number",
+    "finite_number": "give a finite number",
+    "string_type": "give a text",
+    "bool_type": "give true or false",
+    "literal_error": "choose from {expected}",
+    "tuple_type": "give a list",
+    "missing": "add this key",
+}
+
+
+def _line(
+    model: type[BaseModel],
+    item: Mapping[str, Any],
+    keys: tuple[Any, ...],
+    merged: Mapping[str, Any],
+    sources: Sources,
+) -> str:
+    where = f"{sources.name(merged, keys)}: {_dotted(keys)}"
+    if item["type"] == "extra_forbidden":
+        return f"{where}: unknown key; {_suggest(str(keys[-1]), model.model_fields)}"
+    if item["type"] == "value_error":
+        return f"{where}: {item['ctx']['error']}"
+    remedy = _REMEDIES.get(item["type"], item["msg"][0].lower() + item["msg"][1:])
+    got = "" if item["type"] == "missing" else f"{item['input']!r} will not do; "
+    return f"{where}: {got}{remedy.format(**item.get('ctx', {}))}"
+
+
+def _dotted(keys: Sequence[Any]) -> str:
+    text = ""
+    for key in keys:
+        text += f"[{key}]" if isinstance(key, int) else f".{key}"
+    return text.lstrip(".")
+
+
+def _suggest(key: str, known: Iterable[str]) -> str:
+    known = list(known)
+    near = difflib.get_close_matches(key, known, n=1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return f"{hint}known keys: {', '.join(known)}"

@@ -1,0 +1,101 @@
+"""Typed fields of the configuration: numbers, counts, grids.
+
+Numeric strings are accepted, since YAML reads ``1e-3`` as a string; other strings, and booleans
+where a number is due, are not. A field made with :func:`size` may be overridden by a built-in
+scale; a field made with :func:`physics` may not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.functional_validators import AfterValidator, BeforeValidator
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError("a number is needed, not true or false")
+    if isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError:
+            raise ValueError(f"{value!r} is not a number") from None
+    return value
+
+
+def _whole(value: Any) -> Any:
+    value = _number(value)
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Number = Annotated[float, BeforeValidator(_number), Field(allow_inf_nan=False)]
+Positive = Annotated[Number, Field(gt=0)]
+NonNegative = Annotated[Number, Field(ge=0)]
+Whole = Annotated[int, BeforeValidator(_whole), Field(ge=0)]
+Count = Annotated[int, BeforeValidator(_whole), Field(ge=1)]
+
+
+def _expand_grid(value: Any) -> Any:
+    """Turn ``{start, stop, points, spacing}`` into the list of its points."""
+    if not isinstance(value, Mapping):
+        return value
+    spacing = value.get("spacing", "log")
+    unknown = set(value) - {"start", "stop", "points", "spacing"}
+    if unknown or not {"start", "stop", "points"} <= set(value):
+        raise ValueError("a grid is a list, or {start, stop, points, spacing: log or linear}")
+    start, stop, points = _number(value["start"]), _number(value["stop"]), _whole(value["points"])
+    if spacing not in ("log", "linear"):
+        raise ValueError(f"spacing is {spacing!r}: use log or linear")
+    if not isinstance(points, int) or points < 2 or not start < stop:
+        raise ValueError("a grid needs start below stop and at least 2 points")
+    if spacing == "linear":
+        return np.linspace(start, stop, points).tolist()
+    if start <= 0:
+        raise ValueError("a log grid starts above 0")
+    return [float(f"{x:.6g}") for x in np.geomspace(start, stop, points)]
+
+
+def _increasing(values: tuple[float, ...]) -> tuple[float, ...]:
+    if any(b <= a for a, b in zip(values, values[1:], strict=False)):
+        raise ValueError("the points of a grid must increase, without repeats")
+    return values
+
+
+_GridPoints = Annotated[tuple[Positive, ...], AfterValidator(_increasing)]
+
+PositiveGrid = Annotated[_GridPoints, Field(min_length=2), BeforeValidator(_expand_grid)]
+"""At least two positive points in increasing order: a line is drawn through them."""
+
+PositiveList = Annotated[_GridPoints, Field(min_length=1), BeforeValidator(_expand_grid)]
+"""One or more positive points in increasing order: markers, panels or curves."""
+
+
+class Strict(BaseModel):
+    """Base of the configuration's models: unknown keys are errors, values are frozen."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+
+def size(default: Any, description: str, **kwargs: Any) -> Any:
+    """Field that a scale may override: a size, a grid, a number of instances."""
+    return Field(default, description=description, json_schema_extra={"size": True}, **kwargs)
+
+
+def physics(default: Any, description: str, **kwargs: Any) -> Any:
+    """Field that the built-in scales may not override: a parameter of the model."""
+    return Field(default, description=description, json_schema_extra={"size": False}, **kwargs)
+
+
+def is_size(model: type[BaseModel], name: str) -> bool:
+    """Whether ``name`` is a field of ``model`` that a built-in scale may override."""
+    extra = model.model_fields[name].json_schema_extra
+    return isinstance(extra, dict) and bool(extra.get("size"))
+
+
+def finite_or_none(value: float) -> float | None:
+    """``value``, or None where it is not finite (JSON has no NaN)."""
+    return float(value) if math.isfinite(value) else None

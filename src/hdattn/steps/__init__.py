@@ -1,0 +1,46 @@
+"""One module per kind of experiment: parameters and inputs in, arrays out.
+
+The module of kind ``model/step`` is ``hdattn.steps.model.step``; it defines
+``run(parameters, inputs) -> Result``, where ``inputs`` maps a role to the record read from that
+input's file. Its imports decide when a result is stale (:mod:`hdattn.physics_code`).
+"""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from hdattn import physics_code, store
+from hdattn.errors import UserError
+
+RULES = {
+    "generate": ("multihead/data", "singlehead/data"),
+    "solve": ("multihead/flow", "multihead/bayes", "singlehead/state_evolution"),
+    "train": ("multihead/sgd", "singlehead/erm"),
+}
+"""Kinds that each workflow rule makes."""
+
+KINDS = tuple(kind for kinds in RULES.values() for kind in kinds)
+
+
+def compute(
+    kind: str, parameters: Mapping[str, Any], inputs: Mapping[str, Path], output: Path
+) -> None:
+    """Run one experiment and write its file; inputs are verified as they are read."""
+    if kind not in KINDS:
+        raise UserError(f"there is no experiment kind {kind!r}; choose from {', '.join(KINDS)}")
+    step = importlib.import_module(f"hdattn.steps.{kind.replace('/', '.')}")
+    start = time.perf_counter()
+    records = {role: store.read(path) for role, path in inputs.items()}
+    result = step.run(dict(parameters), records)
+    store.write(
+        output,
+        kind,
+        parameters,
+        result,
+        physics_digest=physics_code.physics_digest(kind),
+        wall_time=time.perf_counter() - start,
+    )
