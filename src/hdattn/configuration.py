@@ -17,7 +17,7 @@ from pydantic.functional_validators import BeforeValidator
 
 from hdattn import figures as figure_modules
 from hdattn.errors import UserError
-from hdattn.fields import Count, Number, Strict, Whole, is_size, physics, size
+from hdattn.fields import NonNegative, Strict, Whole, is_size, physics, size
 
 BUILT_IN_SCALES = ("smoke", "default", "paper")
 SCALE_NAME = r"^[A-Za-z][A-Za-z0-9_-]{0,39}$"
@@ -47,10 +47,9 @@ class Run(Strict):
     device: Literal["auto", "cpu", "cuda"] = size(
         "auto", "Where training runs: auto takes a GPU if there is one."
     )
-    training_set_limit_mb: Annotated[Number, BeforeValidator(lambda v: v)] = size(
-        32, "Training sets up to this size are stored with the teacher, larger ones redrawn.", ge=0
+    training_set_limit_mb: NonNegative = size(
+        32, "Training sets up to this size are stored with the teacher, larger ones redrawn (MB)."
     )
-    max_jobs_warning: Count = size(5000, "Warn when a run would need more jobs than this.")
 
 
 @dataclass(frozen=True)
