@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,6 +25,23 @@ def register(prior: type[Prior]) -> type[Prior]:
     return prior
 
 
+@dataclass(frozen=True)
+class Images:
+    """A prior as a mixture, with the symmetry that maps its components onto one another.
+
+    With probability ``weights[i]`` theta is ``centers[i] + spread * normal``. The noise g along
+    direction f is multiplied by ``signs[i, f]`` in image i: the expectation of a function of
+    theta and g is the weighted mean over i of its averages over the same points g.
+
+    weights [I], centers [I, F], signs [I, F] of +-1, spread [F].
+    """
+
+    weights: np.ndarray
+    centers: np.ndarray
+    signs: np.ndarray
+    spread: np.ndarray
+
+
 class Prior(ABC):
     """Distribution P_theta on R^F."""
 
@@ -36,27 +54,16 @@ class Prior(ABC):
         """Number F of spike directions."""
 
     @abstractmethod
+    def images(self) -> Images:
+        """Mixture components and the signs of the noise in each of them."""
+
+    @abstractmethod
     def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
         """``size`` independent draws of theta: array [size, F]."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """Description from which :func:`make_prior` makes an equal prior."""
-
-    @property
-    def normal_directions(self) -> np.ndarray:
-        """Indices f of the directions whose theta_f is made from a standard normal; none here."""
-        return np.empty(0, dtype=int)
-
-    @abstractmethod
-    def images(self, normals: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Images of quadrature points under the symmetries of the prior.
-
-        ``normals`` [N, K] are standard normals, K = ``len(normal_directions)``. Returns theta
-        [I, 1 or N, F], signs [I, F] by which the noise along each direction is multiplied in
-        image i, and weights [I] summing to one: the expectation of a function of theta and noise
-        is the weighted mean of its averages over the images.
-        """
 
 
 class FiniteSupport(Prior):
@@ -116,9 +123,10 @@ class FlippingPrior(FiniteSupport):
         signs = 2.0 * rng.integers(0, 2, (size, self.dim_features)) - 1.0
         return self.mean + self.std * signs
 
-    def images(self, normals: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Joint flips (g_f, s_f) -> -(g_f, s_f): they enumerate theta exactly."""
-        return self.support()[:, None, :], self.signs(), self.weights()
+    def images(self) -> Images:
+        """The joint flips (g_f, s_f) -> -(g_f, s_f), which enumerate theta exactly."""
+        spread = np.zeros(self.dim_features)
+        return Images(self.weights(), self.support(), self.signs(), spread)
 
     def to_dict(self) -> dict[str, Any]:
         """``{"kind": "flip", "mean": [...], "std": [...]}``."""
