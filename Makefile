@@ -1,0 +1,49 @@
+# make figures     every figure at the default scale  (SCALE=smoke CORES=2 FIGURES="spectra rank")
+# make test        the test suite
+# make lint        Snakemake's lint, snakefmt, ruff
+# make lock        re-pin requirements.lock from the environment in .venv
+SCALE ?= default
+CORES ?= all
+FIGURES ?= all
+PYTHON ?= python3
+JOBS ?= 2
+VENV := .venv
+BIN := $(VENV)/bin
+SNAKEMAKE_FLAGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help figures test lint lock environment clean-environment
+
+help:
+	@sed -n '/^# /s/^# //p' Makefile
+
+environment: $(VENV)/.installed
+
+$(VENV)/.installed: requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else \
+	  "hdattn needs Python 3.11 or newer, this is %d.%d: make PYTHON=python3.11 ..." % sys.version_info[:2])'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+figures: environment
+	$(BIN)/snakemake --cores $(CORES) $(SNAKEMAKE_FLAGS) --config scale="$(SCALE)" figures="$(FIGURES)"
+	@$(BIN)/hdattn figures --scale "$(SCALE)" --times
+
+test: environment
+	$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_FLAGS)
+
+lint: environment
+	$(BIN)/snakemake --lint
+	$(BIN)/snakefmt --check Snakefile workflow
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+lock: environment
+	{ sed -n '/^#/p' requirements.lock; \
+	  $(BIN)/python -m pip freeze --all --exclude-editable --exclude pip | sed 's/+cpu//'; } > requirements.new
+	mv requirements.new requirements.lock
+
+clean-environment:
+	rm -rf $(VENV)

@@ -1,0 +1,21 @@
+"""Gather the validation rows of all figures of a scale into one table."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from hdattn.figures import validation
+
+
+def main() -> None:
+    """Parse paths, call the library, write one file."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--output", required=True, type=Path)
+    arguments = parser.parse_args()
+    validation.write(arguments.output, validation.collect(arguments.folder))
+
+
+if __name__ == "__main__":
+    main()

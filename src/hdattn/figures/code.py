@@ -1,0 +1,25 @@
+"""Digest of the code that draws a figure: a change redraws it and recomputes nothing."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from pathlib import Path
+
+from hdattn.physics_code import INFRASTRUCTURE, SourceTree
+
+_FOLDER = Path(__file__).parent
+# The registry loads modules by name, and `make` only reads and writes files.
+_SKIP = INFRASTRUCTURE - {"hdattn.figures"} | {"hdattn.figures.registry", "hdattn.figures.make"}
+
+
+@cache
+def _sources() -> SourceTree:
+    return SourceTree("hdattn", _FOLDER.parent, frozenset(_SKIP))
+
+
+def plot_digest(figure: str) -> str:
+    """Digest (16 hexadecimal digits) of the modules and the style sheet that draw ``figure``."""
+    code = _sources().digest(f"hdattn.figures.{figure}")
+    sheet = (_FOLDER / "hdattn.mplstyle").read_bytes()
+    return hashlib.sha256(code.encode() + sheet).hexdigest()[:16]

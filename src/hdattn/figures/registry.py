@@ -1,0 +1,43 @@
+"""The figures that there are: every module of :mod:`hdattn.figures` but its helpers."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import pkgutil
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+from hdattn.errors import UserError
+
+MODELS = ("multihead", "singlehead")
+_FOLDER = Path(__file__).parent
+_HELPERS = {"code", "drawing", "make", "registry", "style", "validation"}
+
+
+@cache
+def _found() -> frozenset[str]:
+    modules = {m.name for m in pkgutil.iter_modules([str(_FOLDER)])}
+    return frozenset(m for m in modules - _HELPERS if not m.startswith("_"))
+
+
+@cache
+def names() -> tuple[str, ...]:
+    """Names of all figures, multihead first, each family in alphabetical order."""
+    return tuple(sorted(_found(), key=lambda name: (module(name).MODEL, name)))
+
+
+@cache
+def module(name: str) -> ModuleType:
+    """Module of the figure ``name``; ``UserError`` where there is none."""
+    if name not in _found():
+        raise UserError(unknown(name))
+    return importlib.import_module(f"hdattn.figures.{name}")
+
+
+def unknown(name: str) -> str:
+    """One line about a figure that does not exist, with the nearest names."""
+    near = difflib.get_close_matches(name, names(), n=1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    return f"figures: there is no figure {name!r}; {hint}choose from {', '.join(names())}"

@@ -1,0 +1,100 @@
+# Helpers of the rules: the catalogue of experiments, and the functions that name files.
+# Needs the configuration; makes no file but the merged configuration beside the figures.
+import os
+import sys
+from pathlib import Path
+
+BASE = Path(workflow.basedir)
+sys.path[:0] = [str(BASE / "src"), str(BASE / "workflow")]
+
+import startup
+from hdattn import steps
+from hdattn.catalogue import CACHE, FIGURES, Catalogue
+from hdattn.errors import UserError
+from hdattn.figures.code import plot_digest
+from hdattn.physics_code import physics_digest
+
+# Jobs use this interpreter, this checkout and one thread each, wherever they run.
+os.environ["PATH"] = str(Path(sys.executable).parent) + os.pathsep + os.environ["PATH"]
+os.environ["PYTHONPATH"] = str(BASE / "src")
+os.environ["HDATTN_SCRIPTS"] = str(BASE / "scripts")
+os.environ.update(startup.one_thread())
+
+try:
+    configuration = startup.load_configuration(config, workflow.configfiles)
+    catalogue = Catalogue(configuration)
+    if workflow.is_main_process:
+        startup.prepare(catalogue, configuration, read_only=startup.reads_only(sys.argv))
+except UserError as error:
+    sys.exit(str(error))
+
+SCALE = configuration.run.scale
+VALIDATION = f"{FIGURES}/{SCALE}/validation.csv"
+VALIDATED = f"{FIGURES}/{SCALE}/.validated"
+os.environ["HDATTN_DEVICE"] = configuration.run.device
+os.environ["HDATTN_TRAINING_SET_LIMIT_MB"] = str(configuration.run.training_set_limit_mb)
+
+
+def one_of(rule_name):
+    """Wildcard constraint: the kinds of experiment that a rule makes."""
+    return "|".join(steps.RULES[rule_name])
+
+
+def experiment_of(wildcards):
+    """The experiment behind an output file."""
+    try:
+        return catalogue.experiment(wildcards.kind, wildcards.name)
+    except KeyError:
+        sys.exit(
+            f"{CACHE}/{wildcards.kind}/{wildcards.name}.h5: no selected figure asks for this file"
+        )
+
+
+def cached(experiment):
+    """File of an experiment."""
+    return str(CACHE / experiment.path)
+
+
+def inputs_of(wildcards):
+    """Files that an experiment reads."""
+    return [cached(e) for e in experiment_of(wildcards).inputs.values()]
+
+
+def input_arguments(wildcards):
+    """The same as ``role=file`` arguments."""
+    return [f"{role}={cached(e)}" for role, e in experiment_of(wildcards).inputs.items()]
+
+
+def parameters_of(wildcards):
+    """Parameters of an experiment as canonical JSON."""
+    return experiment_of(wildcards).parameters_json
+
+
+def physics_of(wildcards):
+    """Digest of the physics code behind an experiment: a change makes it anew."""
+    return physics_digest(wildcards.kind)
+
+
+def memory_of(wildcards, attempt):
+    """Memory in MB, more at each attempt."""
+    return int(experiment_of(wildcards).resources.get("mem_mb", 1000) * attempt)
+
+
+def runtime_of(wildcards, attempt):
+    """Run time in minutes, with room to spare and more at each attempt."""
+    seconds = experiment_of(wildcards).resources.get("seconds", 60)
+    return int(5 + 3 * seconds / 60) * attempt
+
+
+def files_of(*entries):
+    """Figures, their numbers, and the experiments they draw."""
+    figures = [f"{e.stem}.{ending}" for e in entries for ending in ("pdf", "png", "csv")]
+    return figures + [cached(e) for entry in entries for e in entry.direct()]
+
+
+def files_of_family(model):
+    """The same for the selected figures of one family."""
+    try:
+        return files_of(*catalogue.family(model))
+    except UserError as error:
+        sys.exit(str(error))

@@ -1,0 +1,39 @@
+# plot: one rule per figure, so that a figure can be asked for by its name.
+# Needs the experiments of the figure; makes results/figures/<scale>/<model>/<name>.{pdf,png,csv}.
+
+
+for entry in catalogue.figures.values():
+
+    rule:
+        name:
+            entry.name
+        input:
+            [cached(experiment) for experiment in entry.direct()],
+        output:
+            pdf=f"{entry.stem}.pdf",
+            png=report(
+                f"{entry.stem}.png",
+                caption=f"../report/{entry.name}.rst",
+                category=entry.model,
+                labels={"figure": entry.name, "shows": entry.title},
+            ),
+            csv=f"{entry.stem}.csv",
+            validation=f"{entry.stem}.validation.csv",
+        params:
+            figure=entry.name,
+            section=entry.section_json,
+            seed=catalogue.run.seed,
+            code=plot_digest(entry.name),
+            stem=entry.stem,
+        log:
+            f"results/logs/plot/{SCALE}/{entry.name}.log",
+        benchmark:
+            f"results/benchmarks/plot/{SCALE}/{entry.name}.tsv"
+        resources:
+            mem_mb=1000,
+            runtime=10,
+        conda:
+            "../../environment.yml"
+        shell:
+            "python \"$HDATTN_SCRIPTS\"/plot.py {params.figure} --section {params.section:q}"
+            " --seed {params.seed} --stem {params.stem:q} 2> {log:q}"

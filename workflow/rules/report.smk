@@ -1,0 +1,43 @@
+# validate: every theory point against its simulation.
+# Needs the figures' validation parts; makes results/figures/<scale>/validation.csv.
+
+
+rule validation_table:
+    input:
+        [f"{entry.stem}.validation.csv" for entry in catalogue.figures.values()],
+    output:
+        report(
+            VALIDATION,
+            caption="../report/validation.rst",
+            category="validation",
+        ),
+    params:
+        folder=f"{FIGURES}/{SCALE}",
+        code=plot_digest("validation"),
+    log:
+        f"results/logs/validation/{SCALE}.log",
+    conda:
+        "../../environment.yml"
+    shell:
+        "python \"$HDATTN_SCRIPTS\"/validation_table.py {params.folder:q}"
+        " --output {output:q} 2> {log:q}"
+
+
+rule validate:
+    input:
+        VALIDATION,
+    output:
+        touch(VALIDATED),
+    params:
+        folder=f"{FIGURES}/{SCALE}",
+    log:
+        f"results/logs/validate/{SCALE}.log",
+    conda:
+        "../../environment.yml"
+    shell:
+        "python \"$HDATTN_SCRIPTS\"/validate.py {params.folder:q} 2>&1 | tee {log:q}"
+
+
+localrules:
+    validation_table,
+    validate,
