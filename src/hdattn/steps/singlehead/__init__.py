@@ -1,0 +1,1 @@
+"""Experiments of the single-head model (paper B)."""
