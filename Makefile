@@ -1,6 +1,7 @@
 # make figures     every figure at the default scale  (SCALE=smoke CORES=2 FIGURES="spectra rank")
 # make test        the test suite
 # make lint        Snakemake's lint, snakefmt, ruff
+# make docs        config/README.md and config/schema.json from the typed models
 # make lock        re-pin requirements.lock from the environment in .venv
 SCALE ?= default
 CORES ?= all
@@ -12,7 +13,7 @@ BIN := $(VENV)/bin
 SNAKEMAKE_FLAGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help figures test lint lock environment clean-environment
+.PHONY: help figures test lint docs lock environment clean-environment
 
 help:
 	@sed -n '/^# /s/^# //p' Makefile
@@ -39,6 +40,9 @@ lint: environment
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+docs: environment
+	$(BIN)/python -m hdattn.configuration_docs
 
 lock: environment
 	{ sed -n '/^#/p' requirements.lock; \

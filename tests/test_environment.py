@@ -9,7 +9,11 @@ import yaml
 from rattler import MatchSpec, Version
 
 ROOT = Path(__file__).parents[1]
-CONDA_NAMES = {"pytorch": "torch", "matplotlib-base": "matplotlib", "snakemake-minimal": "snakemake"}
+CONDA_NAMES = {
+    "pytorch": "torch",
+    "matplotlib-base": "matplotlib",
+    "snakemake-minimal": "snakemake",
+}
 
 
 def normal(name: str) -> str:

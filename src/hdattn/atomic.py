@@ -132,8 +132,8 @@ def _is_running(pid: int, start: int) -> bool:
 def _start_time(pid: int) -> int | None:
     """Start of process ``pid`` in clock ticks since boot; None where the system hides it."""
     try:
-        status = Path(f"/proc/{pid}/stat").read_text()
+        status = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
         return None
     # The command name, in parentheses, may hold spaces: count fields after it.
-    return int(status.rpartition(")")[2].split()[19])
+    return int(status.rpartition(b")")[2].split()[19])

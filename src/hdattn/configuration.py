@@ -103,15 +103,16 @@ def load(merged: Mapping[str, Any], sources: Sources | None = None) -> Configura
     sources = sources or Sources()
     problems: list[str] = []
     run = _validate(Run, _run_part(merged), (), merged, sources, problems)
+    # A mistake in another key must not hide one in the scale or the figures.
+    chosen = run or _validate(Run, _run_part(merged, ("scale", "figures")), (), merged, sources, [])
     problems += _unknown_top_level(merged, sources)
     sections = {}
     for name in figure_modules.names():
-        sections[name] = _section(name, merged, run, sources, problems)
-    if run is not None:
-        problems += _check_choice(run, merged, sources)
+        sections[name] = _section(name, merged, chosen, sources, problems)
+    if chosen is not None:
+        problems += _check_choice(chosen, merged, sources)
     if problems:
         raise UserError("\n".join(problems))
-    assert run is not None
     return Configuration(run, {name: sections[name] for name in run.figures})
 
 
@@ -125,8 +126,10 @@ def scales(merged: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _run_part(merged: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: merged[key] for key in Run.model_fields if key in merged}
+def _run_part(
+    merged: Mapping[str, Any], keys: Iterable[str] = tuple(Run.model_fields)
+) -> dict[str, Any]:
+    return {key: merged[key] for key in keys if key in merged}
 
 
 def _unknown_top_level(merged: Mapping[str, Any], sources: Sources) -> list[str]:
@@ -147,9 +150,8 @@ def _check_choice(run: Run, merged: Mapping[str, Any], sources: Sources) -> list
         )
     for name in run.figures:
         if name not in figure_modules.names():
-            problems.append(
-                f"{sources.name(merged, ['figures'])}: {figure_modules.unknown(name)}"
-            )
+            line = figure_modules.unknown(name, figure_modules.names())
+            problems.append(f"{sources.name(merged, ['figures'])}: {line}")
     return problems
 
 

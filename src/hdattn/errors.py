@@ -25,4 +25,6 @@ class CacheError(UserError):
     def __init__(self, path: Path | str, problem: str):
         self.path = Path(path)
         self.problem = problem
-        super().__init__(f"{path}: {problem}; to repair it: hdattn check --remove-bad, then run again")
+        super().__init__(
+            f"{path}: {problem}; to repair it: hdattn check --remove-bad, then run again"
+        )

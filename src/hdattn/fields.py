@@ -7,6 +7,7 @@ scale; a field made with :func:`physics` may not.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -60,7 +61,7 @@ def _expand_grid(value: Any) -> Any:
 
 
 def _increasing(values: tuple[float, ...]) -> tuple[float, ...]:
-    if any(b <= a for a, b in zip(values, values[1:], strict=False)):
+    if any(b <= a for a, b in itertools.pairwise(values)):
         raise ValueError("the points of a grid must increase, without repeats")
     return values
 

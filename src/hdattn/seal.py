@@ -51,10 +51,10 @@ class Seal:
         ).encode()
         checksum = hashlib.sha256(signed)
         checksum.update(payload)
-        stamp = signed + f"sha256: {checksum.hexdigest()}\n".encode()
-        if len(stamp) > SEAL_SIZE:
-            raise ValueError(f"kind {self.kind!r} is too long for the seal of a cache file")
-        return stamp.ljust(SEAL_SIZE, b"\n")
+        stamp = (signed + f"sha256: {checksum.hexdigest()}\n".encode()).ljust(SEAL_SIZE, b"\n")
+        if len(stamp) > SEAL_SIZE or not _FIELDS.fullmatch(stamp.decode("ascii", "replace")):
+            raise ValueError(f"{self} does not fit the seal of a cache file")
+        return stamp
 
 
 def verify_file(path: Path | str) -> Seal:

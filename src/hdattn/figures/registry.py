@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import pkgutil
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -32,12 +33,12 @@ def names() -> tuple[str, ...]:
 def module(name: str) -> ModuleType:
     """Module of the figure ``name``; ``UserError`` where there is none."""
     if name not in _found():
-        raise UserError(unknown(name))
+        raise UserError(unknown(name, names()))
     return importlib.import_module(f"hdattn.figures.{name}")
 
 
-def unknown(name: str) -> str:
-    """One line about a figure that does not exist, with the nearest names."""
-    near = difflib.get_close_matches(name, names(), n=1)
+def unknown(name: str, known: Sequence[str]) -> str:
+    """One line about a figure that is not among the ``known`` ones, with the nearest name."""
+    near = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {near[0]!r}? " if near else ""
-    return f"figures: there is no figure {name!r}; {hint}choose from {', '.join(names())}"
+    return f"figures: there is no figure {name!r}; {hint}choose from {', '.join(known)}"

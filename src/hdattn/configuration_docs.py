@@ -1,0 +1,104 @@
+"""config/README.md and config/schema.json, generated from the typed models.
+
+``python -m hdattn.configuration_docs`` writes both into the ``config`` folder.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from hdattn import figures as figure_modules
+from hdattn.configuration import Run
+from hdattn.fields import is_size
+
+_INTRODUCTION = """# Configuration
+
+<!-- Generated from the typed models by `make docs`; a test keeps this page in step. -->
+
+`config.yaml` says what to run and at which scale; `multihead.yaml` and `singlehead.yaml` hold one
+section per figure. Everything is validated before any job runs: each problem is one line that
+names the file and the key and ends with the remedy.
+
+    snakemake --cores 8 --config scale=smoke figures=[staging]      # keys on the command line
+    snakemake --cores 8 --configfile mine.yaml                      # a file of your own on top
+
+**Scales.** A section may hold `scales: {smoke: {...}, default: {...}, paper: {...}}`, whose keys
+replace those of the section. The three built-in scales change only *sizes* (marked below). A scale
+of your own may change anything, starts from `default`, and writes to `results/figures/<its name>/`,
+so that a changed parameter never overwrites the published figures:
+
+    learning_curves:
+      scales:
+        lownoise: {noise: 0.1}
+
+then `make figures SCALE=lownoise FIGURES=learning_curves`.
+
+**Numbers** may be written as `1e-3`. **Grids** are increasing lists, or
+`{start: 0.1, stop: 4, points: 12, spacing: log}` (or `linear`).
+"""
+
+
+def schema() -> dict[str, Any]:
+    """JSON schema of the merged configuration: the run's keys and one section per figure."""
+    run = Run.model_json_schema()
+    definitions = run.pop("$defs", {})
+    for name in figure_modules.names():
+        section = _section_model(name).model_json_schema()
+        definitions.update(section.pop("$defs", {}))
+        keys = section["properties"]
+        scale = {"type": "object", "properties": keys, "additionalProperties": False}
+        keys = {**keys, "scales": {"type": "object", "additionalProperties": scale}}
+        run["properties"][name] = {**section, "properties": keys}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **run,
+        "title": "hdattn",
+        **({"$defs": definitions} if definitions else {}),
+    }
+
+
+def readme() -> str:
+    """Text of config/README.md."""
+    parts = [_INTRODUCTION, "## config.yaml\n", _table(Run)]
+    for name in figure_modules.names():
+        module = figure_modules.module(name)
+        parts.append(f"\n## {name} ({module.MODEL}.yaml)\n\n{module.TITLE}.\n")
+        parts.append(_table(module.Section))
+    return "\n".join(parts)
+
+
+def _section_model(name: str) -> type[BaseModel]:
+    return figure_modules.module(name).Section
+
+
+def _table(model: type[BaseModel]) -> str:
+    lines = ["| key | default | size | meaning |", "|---|---|---|---|"]
+    for name, info in model.model_fields.items():
+        value = json.dumps(_plain(info.default), ensure_ascii=False)
+        kind = "yes" if is_size(model, name) else ""
+        lines.append(f"| `{name}` | `{value}` | {kind} | {info.description} |")
+    return "\n".join(lines) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return value
+
+
+def write(folder: Path) -> None:
+    """Write README.md and schema.json into ``folder``."""
+    folder.joinpath("README.md").write_text(readme(), encoding="utf-8")
+    text = json.dumps(schema(), indent=2, ensure_ascii=False)
+    folder.joinpath("schema.json").write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write(Path("config"))
+    print("wrote config/README.md and config/schema.json")
