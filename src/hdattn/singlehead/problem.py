@@ -1,0 +1,64 @@
+"""What is to be solved: one point of the regularised ERM of a single attention head."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hdattn.errors import UserError
+from hdattn.singlehead.denoisers import PENALTIES
+from hdattn.singlehead.targets import MarchenkoPastur, Spectrum
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Parameters of the model.
+
+    alpha: samples/d^2. lam: weight decay on W. kappa: p/d of the student. target: law of S0.
+    noise: Delta, the variance of the symmetric noise inside the label softmax. tokens: T.
+    beta, beta0: inverse temperatures of the student and of the label. penalty: "nuclear" (weight
+    decay on factors) or "frobenius" (symmetric S, lam_eff d ||S||_F^2).
+    """
+
+    alpha: float
+    lam: float
+    kappa: float = 1.0
+    target: MarchenkoPastur | Spectrum = field(default_factory=MarchenkoPastur)
+    noise: float = 0.5
+    tokens: int = 2
+    beta: float = 1.0
+    beta0: float = 1.0
+    penalty: str = "nuclear"
+
+    def __post_init__(self):
+        for name in ("alpha", "kappa", "beta", "beta0"):
+            _require(name, getattr(self, name), positive=True)
+        for name in ("lam", "noise"):
+            _require(name, getattr(self, name), positive=False)
+        if int(self.tokens) != self.tokens or self.tokens < 2:
+            raise UserError(f"tokens = {self.tokens}: attention needs an integer of at least 2")
+        if self.penalty not in PENALTIES:
+            known = ", ".join(sorted(PENALTIES))
+            raise UserError(f"penalty = {self.penalty!r}: unknown; choose one of {known}")
+
+    @property
+    def lam_eff(self) -> float:
+        """lam sqrt(kappa), the strength of the penalty on S."""
+        return self.lam * float(np.sqrt(self.kappa))
+
+    @property
+    def label_variance(self) -> float:
+        """Q0 + noise/2: variance of the label's scores in the channel."""
+        return self.target.Q0 + self.noise / 2
+
+
+def _require(name: str, value, positive: bool) -> None:
+    """Refuse what is not a finite number above zero (or not below it)."""
+    bound = "above 0" if positive else "of at least 0"
+    try:
+        good = np.isfinite(value) and (value > 0 if positive else value >= 0)
+    except TypeError:
+        good = False
+    if not good:
+        raise UserError(f"{name} = {value}: must be a finite number {bound}")

@@ -1,0 +1,96 @@
+"""Spectra of the target S0: Marchenko-Pastur, a list of eigenvalues, power laws."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hdattn.errors import UserError
+from hdattn.singlehead.discrete import DiscreteConvolution
+from hdattn.singlehead.spectral import FreeConvolution, MarchenkoPasturConvolution
+
+
+@dataclass(frozen=True)
+class MarchenkoPastur:
+    """Limit spectrum of S0 = W0 W0^T / sqrt(p0 d), W0 standard Gaussian, kappa0 = p0/d."""
+
+    kappa0: float = 0.5
+
+    def __post_init__(self):
+        if not (np.isfinite(self.kappa0) and self.kappa0 > 0):
+            raise UserError(f"kappa0 = {self.kappa0}: must be a positive number, such as 0.5")
+
+    @property
+    def Q0(self) -> float:
+        """Tr S0^2 / d."""
+        return 1.0 + self.kappa0
+
+    @property
+    def T0(self) -> float:
+        """Tr S0 / d."""
+        return float(np.sqrt(self.kappa0))
+
+    def convolve(self, sigma: float) -> FreeConvolution:
+        """Spectrum of S0 + sigma Z, Z of the GOE with semicircle of variance 1."""
+        return MarchenkoPasturConvolution(self.kappa0, sigma)
+
+
+class Spectrum:
+    """A target given by its eigenvalues [d]: the deterministic equivalent at finite d."""
+
+    def __init__(self, eigenvalues):
+        values = np.sort(np.asarray(eigenvalues, dtype=float).ravel())
+        if values.size == 0 or not np.all(np.isfinite(values)):
+            raise UserError("target eigenvalues: need a non-empty list of finite numbers")
+        if not np.any(values):
+            raise UserError("target eigenvalues: all are zero; give a non-zero target")
+        self.eigenvalues = values
+        self.levels, self.masses = _merge(values)
+
+    @property
+    def dim(self) -> int:
+        """Number of eigenvalues d."""
+        return self.eigenvalues.size
+
+    @property
+    def Q0(self) -> float:
+        """Tr S0^2 / d."""
+        return float(np.mean(self.eigenvalues**2))
+
+    @property
+    def T0(self) -> float:
+        """Tr S0 / d."""
+        return float(np.mean(self.eigenvalues))
+
+    def convolve(self, sigma: float) -> FreeConvolution:
+        """Spectrum of S0 + sigma Z, Z of the GOE with semicircle of variance 1."""
+        return DiscreteConvolution(self.levels, self.masses, sigma, self.dim)
+
+    def __eq__(self, other):
+        return isinstance(other, Spectrum) and np.array_equal(self.eigenvalues, other.eigenvalues)
+
+    def __hash__(self):
+        return hash(self.eigenvalues.tobytes())
+
+    def __repr__(self):
+        return f"Spectrum(dim={self.dim}, Q0={self.Q0:.6g})"
+
+
+def _merge(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Distinct levels and their masses; values closer than rounding are one level."""
+    tolerance = 1e-10 * np.abs(values).max()
+    first = np.concatenate([[True], np.diff(values) > tolerance])
+    group = np.cumsum(first) - 1
+    counts = np.bincount(group)
+    return np.bincount(group, values) / counts, counts / values.size
+
+
+def power_law(spectral_exponent: float, dim: int) -> Spectrum:
+    """Target with eigenvalues sqrt(d) i^(-gamma) / norm, i = 1..d, such that Q0 = 1."""
+    if not (np.isfinite(spectral_exponent) and spectral_exponent > 0.5):
+        raise UserError(f"spectral exponent {spectral_exponent}: must exceed 1/2")
+    if dim < 1:
+        raise UserError(f"dim = {dim}: a power-law target needs at least one eigenvalue")
+    values = np.arange(1, int(dim) + 1, dtype=float) ** -spectral_exponent
+    return Spectrum(values / np.sqrt(np.mean(values**2)))
