@@ -6,11 +6,7 @@ from snakemake.utils import min_version
 min_version("9.5")
 
 
-configfile: "config/config.yaml"
-configfile: "config/multihead.yaml"
-configfile: "config/singlehead.yaml"
-
-
+include: "workflow/rules/configuration.smk"
 include: "workflow/rules/common.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/theory.smk"

@@ -11,7 +11,8 @@ from typing import Any
 
 import yaml
 
-from hdattn import cache_check, configuration, physics_code
+from hdattn import cache_check, configuration
+from hdattn import configuration_files as reader
 from hdattn.catalogue import CACHE, FIGURES, Catalogue
 
 _READ_ONLY = re.compile(
@@ -21,10 +22,18 @@ _READ_ONLY = re.compile(
 _DRY_SHORT = re.compile(r"-[FRfkpqr]*n[FRfkpqr]*")
 
 
-def one_thread() -> dict[str, str]:
-    """Environment of a job: one thread, since jobs run side by side."""
-    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-    return dict.fromkeys(names, "1")
+def set_job_environment(base: Path, run: configuration.Run) -> None:
+    """Environment of the jobs: this interpreter, this checkout, and one thread each.
+
+    Set here rather than in the rules, so that a moved checkout or another device reruns nothing.
+    """
+    threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+    os.environ.update(dict.fromkeys(threads, "1"))
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    os.environ["PYTHONPATH"] = str(base / "src")
+    os.environ["HDATTN_SCRIPTS"] = str(base / "scripts")
+    os.environ["HDATTN_DEVICE"] = run.device
+    os.environ["HDATTN_TRAINING_SET_LIMIT_MB"] = str(run.training_set_limit_mb)
 
 
 def reads_only(arguments: Sequence[str]) -> bool:
@@ -32,12 +41,23 @@ def reads_only(arguments: Sequence[str]) -> bool:
     return any(_READ_ONLY.fullmatch(a) or _DRY_SHORT.fullmatch(a) for a in arguments[1:])
 
 
+def configuration_files(base: str | Path) -> list[str]:
+    """The configuration files: those of the working directory, else those beside the Snakefile.
+
+    Raises ``UserError`` with a line for each that cannot be parsed.
+    """
+    own = Path(reader.FILES[0]).exists()
+    files = [name if own else str(Path(base) / name) for name in reader.FILES]
+    reader.read_files(files)
+    return files
+
+
 def load_configuration(
     merged: Mapping[str, Any], files: Iterable[str | Path]
 ) -> configuration.Configuration:
     """Validated configuration; a problem names the file that set the key."""
-    contents = [(_short(path), yaml.safe_load(Path(path).read_text()) or {}) for path in files]
-    return configuration.load(merged, configuration.Sources(contents))
+    _, sources = reader.read_files([_short(path) for path in files])
+    return configuration.load(merged, sources)
 
 
 def _short(path: str | Path) -> str:
@@ -53,13 +73,16 @@ def prepare(
     A read-only call only warns. Otherwise files that cannot be trusted, or that other physics
     code made, are set aside by renaming, so that this run makes them anew.
     """
-    experiments = {Path(CACHE) / e.path: e for e in catalogue.experiments}
-    report = cache_check.check(Path(CACHE), digests=_digests(experiments.values()))
-    doubtful = [(path, problem) for path, problem in report.bad if path in experiments]
-    doubtful += [(path, problem) for path, problem in report.stale if path in experiments]
-    for path, problem in doubtful:
+    selected = {Path(CACHE) / e.path for e in catalogue.experiments}
+    report = cache_check.check(CACHE)
+    stale = [(path, "made by other physics code than today's") for path in report.stale]
+    doubtful = [(path, why) for path, why in [*report.bad, *stale] if path in selected]
+    for path, why in doubtful:
         action = "would be made anew" if read_only else "set aside and made anew"
-        print(f"hdattn: warning: {path}: {problem}; {action}", file=sys.stderr)
+        _warn(f"{path}: {why}; {action}")
+    for path, why in report.bad:
+        if path not in selected:
+            _warn(f"{path}: {why}; no selected figure reads it: hdattn check --remove-bad")
     if not read_only:
         cache_check.set_aside([path for path, _ in doubtful])
         _write_if_changed(
@@ -68,8 +91,8 @@ def prepare(
         )
 
 
-def _digests(experiments: Iterable[Any]) -> dict[str, str]:
-    return {kind: physics_code.physics_digest(kind) for kind in {e.kind for e in experiments}}
+def _warn(line: str) -> None:
+    print(f"hdattn: warning: {line}", file=sys.stderr)
 
 
 def _write_if_changed(path: Path, text: str) -> None:

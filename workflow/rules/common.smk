@@ -1,24 +1,9 @@
 # Helpers of the rules: the catalogue of experiments, and the functions that name files.
 # Needs the configuration; makes no file but the merged configuration beside the figures.
-import os
-import sys
-from pathlib import Path
-
-BASE = Path(workflow.basedir)
-sys.path[:0] = [str(BASE / "src"), str(BASE / "workflow")]
-
-import startup
 from hdattn import steps
 from hdattn.catalogue import CACHE, FIGURES, Catalogue
-from hdattn.errors import UserError
 from hdattn.figures.code import plot_digest
 from hdattn.physics_code import physics_digest
-
-# Jobs use this interpreter, this checkout and one thread each, wherever they run.
-os.environ["PATH"] = str(Path(sys.executable).parent) + os.pathsep + os.environ["PATH"]
-os.environ["PYTHONPATH"] = str(BASE / "src")
-os.environ["HDATTN_SCRIPTS"] = str(BASE / "scripts")
-os.environ.update(startup.one_thread())
 
 try:
     configuration = startup.load_configuration(config, workflow.configfiles)
@@ -31,8 +16,7 @@ except UserError as error:
 SCALE = configuration.run.scale
 VALIDATION = f"{FIGURES}/{SCALE}/validation.csv"
 VALIDATED = f"{FIGURES}/{SCALE}/.validated"
-os.environ["HDATTN_DEVICE"] = configuration.run.device
-os.environ["HDATTN_TRAINING_SET_LIMIT_MB"] = str(configuration.run.training_set_limit_mb)
+startup.set_job_environment(BASE, configuration.run)
 
 
 def one_of(rule_name):
@@ -98,3 +82,13 @@ def files_of_family(model):
         return files_of(*catalogue.family(model))
     except UserError as error:
         sys.exit(str(error))
+
+
+def folder_of(wildcards, output):
+    """Folder of a rule's first output."""
+    return str(Path(output[0]).parent)
+
+
+def stem_of(wildcards, output):
+    """Path of a figure's files without their ending."""
+    return str(Path(output[0]).with_suffix(""))

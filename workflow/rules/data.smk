@@ -5,21 +5,21 @@
 rule generate:
     output:
         "results/cache/{kind}/{name}.h5",
-    wildcard_constraints:
-        kind=one_of("generate"),
-    params:
-        parameters=parameters_of,
-        inputs=input_arguments,
-        physics=physics_of,
     log:
         "results/logs/{kind}/{name}.log",
     benchmark:
         "results/benchmarks/{kind}/{name}.tsv"
+    wildcard_constraints:
+        kind=one_of("generate"),
+    conda:
+        "../../environment.yml"
     resources:
         mem_mb=memory_of,
         runtime=runtime_of,
-    conda:
-        "../../environment.yml"
+    params:
+        parameters=parameters_of,
+        inputs=input_arguments,
+        physics=physics_of,
     shell:
-        "python \"$HDATTN_SCRIPTS\"/compute.py {wildcards.kind} --parameters {params.parameters:q}"
+        'python "$HDATTN_SCRIPTS"/compute.py {wildcards.kind} --parameters {params.parameters:q}'
         " --inputs {params.inputs:q} --output {output:q} 2> {log:q}"

@@ -19,21 +19,21 @@ for entry in catalogue.figures.values():
             ),
             csv=f"{entry.stem}.csv",
             validation=f"{entry.stem}.validation.csv",
+        log:
+            f"results/logs/plot/{SCALE}/{entry.name}.log",
+        benchmark:
+            f"results/benchmarks/plot/{SCALE}/{entry.name}.tsv"
+        conda:
+            "../../environment.yml"
+        resources:
+            mem_mb=1000,
+            runtime=10,
         params:
             figure=entry.name,
             section=entry.section_json,
             seed=catalogue.run.seed,
             code=plot_digest(entry.name),
-            stem=entry.stem,
-        log:
-            f"results/logs/plot/{SCALE}/{entry.name}.log",
-        benchmark:
-            f"results/benchmarks/plot/{SCALE}/{entry.name}.tsv"
-        resources:
-            mem_mb=1000,
-            runtime=10,
-        conda:
-            "../../environment.yml"
+            stem=stem_of,
         shell:
-            "python \"$HDATTN_SCRIPTS\"/plot.py {params.figure} --section {params.section:q}"
+            'python "$HDATTN_SCRIPTS"/plot.py {params.figure} --section {params.section:q}'
             " --seed {params.seed} --stem {params.stem:q} 2> {log:q}"

@@ -11,15 +11,15 @@ rule validation_table:
             caption="../report/validation.rst",
             category="validation",
         ),
-    params:
-        folder=f"{FIGURES}/{SCALE}",
-        code=plot_digest("validation"),
     log:
         f"results/logs/validation/{SCALE}.log",
     conda:
         "../../environment.yml"
+    params:
+        folder=folder_of,
+        code=plot_digest("validation"),
     shell:
-        "python \"$HDATTN_SCRIPTS\"/validation_table.py {params.folder:q}"
+        'python "$HDATTN_SCRIPTS"/validation_table.py {params.folder:q}'
         " --output {output:q} 2> {log:q}"
 
 
@@ -28,14 +28,14 @@ rule validate:
         VALIDATION,
     output:
         touch(VALIDATED),
-    params:
-        folder=f"{FIGURES}/{SCALE}",
     log:
         f"results/logs/validate/{SCALE}.log",
     conda:
         "../../environment.yml"
+    params:
+        folder=folder_of,
     shell:
-        "python \"$HDATTN_SCRIPTS\"/validate.py {params.folder:q} 2>&1 | tee {log:q}"
+        'python "$HDATTN_SCRIPTS"/validate.py {params.folder:q} 2>&1 | tee {log:q}'
 
 
 localrules:

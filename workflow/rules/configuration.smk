@@ -1,0 +1,19 @@
+# Reads config/*.yaml of the working directory, else those beside the Snakefile.
+# Each is parsed here first, since Snakemake does not say where a mistake lies.
+import sys
+from pathlib import Path
+
+BASE = Path(workflow.basedir)
+sys.path[:0] = [str(BASE / "src"), str(BASE / "workflow")]
+
+import startup
+from hdattn.errors import UserError
+
+try:
+    configuration_files = startup.configuration_files(BASE)
+except UserError as error:
+    sys.exit(str(error))
+
+for path in configuration_files:
+
+    configfile: path
