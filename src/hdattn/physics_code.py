@@ -27,9 +27,12 @@ from hdattn.errors import UserError
 # numbers alone, and the format version guards the rest.
 _STORAGE = ("errors", "store", "hdf5", "seal", "atomic", "summary", "provenance")
 _CHECKING = ("cache_check", "cache_index", "physics_code")
-_PLANNING = ("experiment", "configuration", "fields", "catalogue")
+_PLANNING = (
+    *("experiment", "fields", "catalogue"),
+    *("configuration", "configuration_files", "configuration_docs"),
+)
 # What shows the results: it reads them and makes none.
-_SHOWING = ("figures", "cli")
+_SHOWING = ("figures", "cli", "commands")
 
 INFRASTRUCTURE = frozenset(f"hdattn.{name}" for name in _STORAGE + _CHECKING + _PLANNING + _SHOWING)
 """Modules, with all below them, that no digest covers. ``canonical`` and ``seeds`` are not among

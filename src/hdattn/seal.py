@@ -52,7 +52,8 @@ class Seal:
         checksum = hashlib.sha256(signed)
         checksum.update(payload)
         stamp = (signed + f"sha256: {checksum.hexdigest()}\n".encode()).ljust(SEAL_SIZE, b"\n")
-        if len(stamp) > SEAL_SIZE or not _FIELDS.fullmatch(stamp.decode("ascii", "replace")):
+        fits = len(stamp) == SEAL_SIZE and stamp.isascii()
+        if not fits or not _FIELDS.fullmatch(stamp.decode("ascii")):
             raise ValueError(f"{self} does not fit the seal of a cache file")
         return stamp
 

@@ -150,7 +150,7 @@ def read(
     try:
         details, attributes = decode(data)
         record, stored_digest = _record(details, attributes)
-    except (OSError, KeyError, ValueError, TypeError, RuntimeError) as error:
+    except (OSError, LookupError, ValueError, TypeError, AttributeError, RuntimeError) as error:
         raise CacheError(path, f"its HDF5 contents cannot be read ({error})") from None
     if stored_digest != content_digest(details):
         raise CacheError(path, "damaged: its arrays do not match their digest")
