@@ -57,6 +57,20 @@ class Prior(ABC):
     def images(self) -> Images:
         """Mixture components and the signs of the noise in each of them."""
 
+    def log_likelihood_ratio(self, x: np.ndarray) -> np.ndarray:
+        """``log E_theta exp(theta . x - |theta|^2 / 2)`` [...] of projections x [F, ...].
+
+        The posterior of the hidden location is the softmax over tokens of this.
+        """
+        images = self.images()
+        variance = 1.0 + images.spread**2
+        quadratic = 0.5 * np.tensordot(images.spread**2 / variance, x**2, axes=1)
+        linear = np.tensordot(images.centers / variance, x, axes=1)
+        norm = 0.5 * (images.centers**2 / variance + np.log(variance)).sum(axis=1)
+        constant = np.log(images.weights) - norm
+        terms = linear + constant.reshape(-1, *(1,) * (x.ndim - 1))
+        return quadratic + np.logaddexp.reduce(terms, axis=0)
+
     @abstractmethod
     def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
         """``size`` independent draws of theta: array [size, F]."""

@@ -1,0 +1,133 @@
+"""Population loss by deterministic quadrature, independent of the Sobol points.
+
+``E = 1 - 2 E[A_eps] + E[sum_l A_l^2]``. B-softmax is the attention of one positive function,
+``f = sum_h exp(chi_h + b_h)``, integrated over the span of the heads. Softmax has one function
+``exp(chi_h)`` for each head, and needs the pairs of heads besides,
+
+    E[sum_l A^h_l A^h'_l] = int int [psi_11 phi_00^{L-1} + (L-1) phi_11 psi_00 phi_00^{L-2}] ds dt
+
+with ``phi_ab(s, t) = E[f_h^a f_h'^b exp(-s f_h - t f_h')]``, psi the same for the hidden token.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hdattn.errors import UserError
+from hdattn.multihead.activations import get_activation
+from hdattn.multihead.order_parameters import noise_weights, perpendicular
+from hdattn.multihead.population import PopulationLoss
+from hdattn.multihead.priors import Prior
+from hdattn.multihead.token_moments import (
+    GridTooLargeError,
+    Quadrature,
+    TokenMoments,
+    gram_schmidt,
+    laplace_nodes,
+    refine,
+    row_space,
+    token_grid,
+)
+
+
+def population_loss(
+    activation: str,
+    tokens: int,
+    prior: Prior,
+    m: np.ndarray,
+    r: np.ndarray | None = None,
+    b: np.ndarray | float = 0.0,
+) -> Quadrature:
+    """E(m, r, b) for ``softmax`` or ``bayes`` at order parameters m [H, F], r [H, H], b [H].
+
+    ``r = None`` stands for ``m m^T``. Where B-softmax heads span too many directions for a grid
+    (more than three or four) the value comes from Sobol points. Raises :class:`UserError` for an r
+    that no heads can have and for an activation without a quadrature.
+    """
+    weights = reduced_weights(m, r)
+    if activation not in _LOSSES:
+        raise UserError(f"no quadrature for activation {activation!r}; use the Sobol loss")
+    bias = np.broadcast_to(np.asarray(b, dtype=float), (len(weights),))
+    try:
+        return refine(lambda step: _LOSSES[activation](weights, bias, tokens, prior, step))
+    except GridTooLargeError:
+        return sobol_loss(activation, tokens, prior, weights, bias)
+
+
+def reduced_weights(m: np.ndarray, r: np.ndarray | None = None) -> np.ndarray:
+    """Reduced weights (m, V) [H, F+H], or m alone where ``r - m m^T`` is zero or r is None."""
+    m = np.asarray(m, dtype=float)
+    if r is None:
+        return m
+    r_perp = perpendicular(m, np.asarray(r, dtype=float))
+    return np.hstack([m, noise_weights(r_perp)]) if np.any(r_perp) else m
+
+
+def sobol_loss(
+    activation: str,
+    tokens: int,
+    prior: Prior,
+    weights: np.ndarray,
+    b: np.ndarray | float = 0.0,
+    *,
+    base_points: int = 2**14,
+    scrambles: int = 4,
+) -> Quadrature:
+    """E at reduced weights [H, F+K], the mean over independently scrambled Sobol points."""
+    noise_dim = weights.shape[1] - prior.dim_features
+    rule = get_activation(activation)
+    values = [
+        PopulationLoss(
+            rule, tokens, prior, noise_dim=noise_dim, base_points=base_points, seed=seed
+        ).loss(weights, b)
+        for seed in range(scrambles)
+    ]
+    error = 2.0 * float(np.std(values, ddof=1) / np.sqrt(scrambles))
+    return Quadrature(float(np.mean(values)), error, "sobol")
+
+
+def _bayes_loss(weights, bias, tokens, prior, step) -> float:
+    """E of B-softmax heads [H, F+K] with biases [H]."""
+    basis = row_space(weights)
+    components = weights @ basis.T
+    grid = token_grid(basis, components, prior, step)
+    scores = np.tensordot(components, grid.nodes, axes=1)
+    log_f = np.logaddexp.reduce(scores + bias.reshape(-1, *(1,) * len(basis)), axis=0)
+    moments = TokenMoments(log_f, grid, tokens, step, highest=2)
+    return 1.0 - 2.0 * moments.expect(1) + moments.squares()
+
+
+def _softmax_loss(weights, bias, tokens, prior, step) -> float:
+    """E of softmax heads [H, F+K]."""
+    heads = len(weights)
+    hits, squares = 0.0, 0.0
+    for h, weight in enumerate(weights):
+        norm = np.linalg.norm(weight)
+        grid = token_grid(weight[None] / (norm or 1.0), np.array([[norm]]), prior, step)
+        moments = TokenMoments(norm * grid.nodes[0], grid, tokens, step, highest=2)
+        hits += moments.expect(1)
+        squares += moments.squares()
+        squares += 2.0 * sum(_pair(weight, other, tokens, prior, step) for other in weights[:h])
+    return 1.0 - 2.0 * hits / heads + squares / heads**2
+
+
+def _pair(weight, other, tokens, prior, step) -> float:
+    """``E[sum_l A_l A'_l]`` of two softmax heads, in coordinates where the first sees only u_1."""
+    basis = gram_schmidt(weight, other)
+    components = np.stack([weight, other]) @ basis.T
+    grid = token_grid(basis, components, prior, step)
+    first = components[0, 0] * grid.nodes[0, :, 0]
+    s, f, ds = laplace_nodes(first, step)
+    t, g, dt = laplace_nodes(np.tensordot(components[1], grid.nodes, axes=1), step)
+    outer = np.exp(-s[:, None] * f)
+    inner = np.exp(-t[:, None, None] * g)
+    phi0, psi0, phi1, psi1 = (
+        (outer * f**power) @ np.einsum("tij,ij->it", inner, law * g**power, optimize=False)
+        for power in (0, 1)
+        for law in (grid.visible, grid.hidden)
+    )
+    integrand = phi0 ** (tokens - 2) * (psi1 * phi0 + (tokens - 1) * phi1 * psi0)
+    return float(ds @ integrand @ dt)
+
+
+_LOSSES = {"softmax": _softmax_loss, "bayes": _bayes_loss}
