@@ -1,107 +1,183 @@
-"""Output channel of the head at T = 2: square loss on softmax attention, by quadrature.
+"""Output channels: moments of f = -dl/dz(z*) over the scores, for any loss of K logits.
 
-The softmax of two tokens sees z = (u, v) = (h11 - h12, h22 - h12), of prior covariance V C,
-C = [[3, 1], [1, 3]]. With s the sigmoid, l(y, z) = 2 (y1 - s(beta u))^2 + 2 (y2 - s(beta v))^2 and
-y = s(beta0 z0'), the scores z0' of covariance (Q0 + noise/2) C including the noise.
+(omega, z0') is Gaussian of covariance [[Q, M], [M, P]] (x) C, P = Q0 + noise/2, and
+z* = argmin l(y, z) + (z - omega)^T C^{-1} (z - omega)/(2V) is the global minimum.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import ndtr
 
-from hdattn.singlehead.prox import colour, descend, loss_terms
-from hdattn.singlehead.quadrature import pair_grid
-
-CONVEX_CURVATURE = 0.241  # -min over (y, z) of l''(z)/beta^2 is just below this
 SAME_MINIMUM = 1e-4  # minima of the prox closer than this are one
+BLOCK = 2048  # samples handled together: their arrays stay in the cache of a core
 
 
 @dataclass(frozen=True)
 class ChannelMoments:
-    """v_hat, m_hat, q_hat, train loss per sample, jump probability and v2 (None: not asked)."""
+    """v_hat, m_hat, q_hat, train loss per sample, jump probability, v2 = E Tr[(C df/domega)^2]."""
 
     v_hat: float
     m_hat: float
     q_hat: float
     train_loss: float
     jump_probability: float
-    v2: float | None = None
+    v2: float
 
 
-class TwoTokenChannel:
-    """Moments of f = -dl/dz(z*) over (omega, z0') at given order parameters.
+@dataclass
+class Block:
+    """Some quadrature points: weights [n], z0' and independent eta ~ N(0, C) [K, n], label y."""
 
-    prior_variance: Q0 + noise/2. nodes: lattice points across the Gaussian ball, for each axis.
-    """
+    weights: np.ndarray
+    label_scores: np.ndarray
+    eta: np.ndarray
+    y: np.ndarray
+    first: np.ndarray | None = None
+    """Minima found last from omega [K, n]: where the next descents start."""
+    second: np.ndarray | None = None
+    """Distinct minima found last from the label's logits [K, k], for the points `index`."""
+    index: np.ndarray | None = None
 
-    dimension = 2  # K, the number of independent logit differences
-
-    def __init__(self, prior_variance: float, beta: float, beta0: float, nodes: int):
-        self.prior_variance, self.beta = prior_variance, beta
-        self.grid = pair_grid(nodes, nodes)
-        self.label_scores = np.sqrt(prior_variance) * colour(self.grid.first)
-        self.noise = colour(self.grid.second)
-        self.y = expit(beta0 * self.label_scores)
-        self.label_logits = self.label_scores * (beta0 / beta)
-        self._warm: list[np.ndarray] = []
-
-    def omega(self, Q: float, M: float) -> tuple[np.ndarray, float]:
-        """Scores omega = (M/P) z0' + s eta [2, n] and s, for P the prior variance."""
-        ratio = M / self.prior_variance
-        spread = np.sqrt(max(Q - M * ratio, 1e-16 * Q))
-        return ratio * self.label_scores + spread * self.noise, spread
-
-    def minimisers(self, omega, V: float, cold: bool) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Minima (z, objective) from each start: omega and, unless convex, the label's logits."""
-        convex = V * CONVEX_CURVATURE * self.beta**2 < 0.25
-        starts = [omega] if convex else [omega, self.label_logits]
-        if not cold and len(self._warm) == len(starts):
-            starts = self._warm
-        found = [descend(self.y, omega, V, self.beta, start) for start in starts]
-        self._warm = [z for z, _ in found]
-        return found
-
-    def moments(self, Q: float, M: float, V: float, cold: bool = False, full: bool = False):
-        """ChannelMoments at (Q, M, V); Stein's identity for v_hat and m_hat.
-
-        E f.eta = -s v_hat and E f.z0' = P m_hat - M v_hat, with omega = (M/P) z0' + s eta: the
-        notes' 2x2 system in triangular form, right also when the prox jumps.
-        cold: start every minimisation afresh. full: also v2 = E Tr[(C df/domega)^2].
-        """
-        weights = self.grid.weights
-        omega, spread = self.omega(Q, M)
-        found = self.minimisers(omega, V, cold)
-        z, jump = found[0][0], 0.0
-        if len(found) == 2:
-            (z_a, value_a), (z_b, value_b) = found
-            jump = weights @ (np.abs(z_a - z_b).max(0) > SAME_MINIMUM)
-            z = np.where(value_b < value_a, z_b, z_a)
-        loss, first, second = loss_terms(self.y, z, self.beta)
-        f = -first
-        v_hat = -float(weights @ (f * self.noise).sum(0)) / spread
-        m_hat = float(weights @ (f * self.label_scores).sum(0)) + M * v_hat
-        q_hat = weights @ (3 * f[0] ** 2 + 2 * f[0] * f[1] + 3 * f[1] ** 2)
-        return ChannelMoments(
-            v_hat,
-            m_hat / self.prior_variance,
-            float(q_hat),
-            float(weights @ loss.sum(0)),
-            float(jump),
-            float(weights @ response_square(second, V)) if full else None,
+    def take(self, index: np.ndarray) -> Block:
+        """The points of an index."""
+        return Block(
+            self.weights[index], self.label_scores[:, index], self.eta[:, index], self.y[:, index]
         )
 
 
-def response_square(second: np.ndarray, V: float) -> np.ndarray:
-    """Tr[(C df/domega)^2] [n], from df/domega = -(1 + L V C)^{-1} L with L = diag l''(z*)."""
-    a, b = second
-    # C df/domega = -C (1 + L V C)^{-1} L = -(C^{-1} + V L)^{-1} C^{-1} ... written out for 2 x 2
-    m11, m12, m21, m22 = 1 + 3 * V * a, V * a, V * b, 1 + 3 * V * b
-    det = m11 * m22 - m12 * m21
-    # (1 + L V C)^{-1} L
-    g11, g12, g21, g22 = m22 * a / det, -m12 * b / det, -m21 * a / det, m11 * b / det
-    c11, c12 = 3 * g11 + g21, 3 * g12 + g22
-    c21, c22 = g11 + 3 * g21, g12 + 3 * g22
-    return c11**2 + 2 * c12 * c21 + c22**2
+class Channel(ABC):
+    """A label map, a loss and its prox; subclasses also choose the quadrature points.
+
+    covariance: C [K, K]. prior_variance: P. cell: root-mean-square radius of a quadrature cell in
+    each coordinate of the standardised scores, over which a jump of the prox is smoothed.
+    """
+
+    def __init__(self, covariance: np.ndarray, prior_variance: float, cell: float = 0.0):
+        self.covariance, self.prior_variance, self.cell = covariance, prior_variance, cell
+        self.root = np.linalg.cholesky(covariance)
+        self.blocks: list[Block] = []
+
+    @property
+    def dimension(self) -> int:
+        """K, the number of logits."""
+        return len(self.covariance)
+
+    @abstractmethod
+    def label(self, scores: np.ndarray) -> np.ndarray:
+        """Label y [., n] of label scores z0' [K, n]."""
+
+    @abstractmethod
+    def label_logits(self, block: Block) -> np.ndarray:
+        """The student's logits that reproduce the label as well as can be, [K, n]."""
+
+    @abstractmethod
+    def label_pull(self, block: Block, z: np.ndarray) -> np.ndarray:
+        """d l(y(z0'), z)/d z0' at fixed z, [K, n]."""
+
+    @abstractmethod
+    def descend(self, y, omega, V: float, start) -> tuple[np.ndarray, np.ndarray]:
+        """Local minimum z [K, n] reached from start, and the minimised value [n] times V."""
+
+    @abstractmethod
+    def loss_gradient(self, y, z) -> tuple[np.ndarray, np.ndarray]:
+        """Loss [n] and its gradient in z [K, n]."""
+
+    @abstractmethod
+    def response_square(self, y, z, V: float) -> np.ndarray:
+        """Tr[(C df/domega)^2] [n]."""
+
+    @abstractmethod
+    def doubtful(self, block: Block, V: float) -> np.ndarray:
+        """Index of the points whose prox might have a second minimum."""
+
+    def add_points(self, weights, label_scores, eta) -> None:
+        """Take quadrature points, cut into blocks."""
+        for first in range(0, weights.size, BLOCK):
+            part = slice(first, first + BLOCK)
+            scores = np.ascontiguousarray(label_scores[:, part])
+            noise = np.ascontiguousarray(eta[:, part])
+            self.blocks.append(Block(weights[part], scores, noise, self.label(scores)))
+
+    def moments(self, Q: float, M: float, V: float, cold: bool = False) -> ChannelMoments:
+        """ChannelMoments at (Q, M, V); v_hat and m_hat by Stein's identity.
+
+        With omega = (M/P) z0' + s eta, s^2 = Q - M^2/P: E f.eta = -s v_hat and
+        E f.z0' = P m_hat - M v_hat. Unlike the mean derivative of f this holds also when the prox
+        jumps. cold: start every minimisation afresh.
+        """
+        ratio = M / self.prior_variance
+        spread = np.sqrt(max(Q - M * ratio, 1e-16 * Q))
+        sums = sum(self._block_sums(block, ratio, spread, V, cold) for block in self.blocks)
+        pull_eta, pull_label, q_hat, train_loss, jump, v2 = (float(value) for value in sums)
+        v_hat = -pull_eta / spread
+        m_hat = (pull_label + M * v_hat) / self.prior_variance
+        return ChannelMoments(v_hat, m_hat, q_hat, train_loss, jump, v2)
+
+    def _block_sums(self, block: Block, ratio, spread, V, cold) -> np.ndarray:
+        """E of (f.eta, f.z0', f^T C f, l, [two minima], Tr (C df/domega)^2) over a block."""
+        omega = ratio * block.label_scores + spread * block.eta
+        value = self._descend_first(block, omega, V, cold)
+        second_value = self._descend_second(block, omega, V, cold)
+        if block.index.size == 0:
+            return self._sums(block, block.first, block.weights, V)
+        some = block.take(block.index)
+        share = self._second_share(some, block, value[block.index] - second_value, ratio, spread, V)
+        weights = block.weights.copy()
+        weights[block.index] *= 1 - share
+        sums = self._sums(block, block.first, weights, V)
+        sums += self._sums(some, block.second, some.weights * share, V)
+        sums[4] = some.weights.sum()
+        return sums
+
+    def _sums(self, block: Block, z, weights, V) -> np.ndarray:
+        loss, gradient = self.loss_gradient(block.y, z)
+        f = -gradient
+        return np.array(
+            [
+                weights @ (f * block.eta).sum(0),
+                weights @ (f * block.label_scores).sum(0),
+                weights @ ((self.covariance @ f) * f).sum(0),
+                weights @ loss,
+                0.0,
+                weights @ self.response_square(block.y, z, V),
+            ]
+        )
+
+    def _descend_first(self, block: Block, omega, V, cold) -> np.ndarray:
+        start = omega if cold or block.first is None else block.first
+        if start is omega:
+            block.index = None
+        block.first, value = self.descend(block.y, omega, V, start)
+        return value
+
+    def _descend_second(self, block: Block, omega, V, cold) -> np.ndarray:
+        """Minima from the label's own logits; of the last descent's distinct ones, if not cold."""
+        if block.index is None:
+            block.index = self.doubtful(block, V)
+            start = self.label_logits(block)[:, block.index]
+        else:
+            start = block.second
+        y, first = block.y[:, block.index], block.first[:, block.index]
+        second, value = self.descend(y, omega[:, block.index], V, start)
+        apart = np.abs(second - first).max(0, initial=0.0) > SAME_MINIMUM
+        block.second, block.index = second[:, apart], block.index[apart]
+        return value[apart]
+
+    def _second_share(self, some: Block, block: Block, excess, ratio, spread, V) -> np.ndarray:
+        """Share [k] of each quadrature cell in which the second minimum is the lower.
+
+        By the envelope theorem the difference of the two minimal values has gradient -(f2 - f1) in
+        omega and the difference of the label pulls in z0'. Where it is small compared with its
+        variation over a cell both minima count: the moments are then continuous in Q, M and V.
+        """
+        one, two = block.first[:, block.index], block.second
+        by_omega = self.loss_gradient(some.y, two)[1] - self.loss_gradient(some.y, one)[1]
+        by_label = ratio * by_omega + self.label_pull(some, two) - self.label_pull(some, one)
+        slope2 = spread**2 * ((self.root.T @ by_omega) ** 2).sum(0)
+        slope2 += self.prior_variance * ((self.root.T @ by_label) ** 2).sum(0)
+        width = V * self.cell * np.sqrt(slope2)
+        return ndtr(excess / np.maximum(width, 1e-300))

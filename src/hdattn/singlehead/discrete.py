@@ -16,7 +16,7 @@ from hdattn.singlehead.spectral import INTERVAL_NODES, FreeConvolution, _empty
 
 
 class DiscreteConvolution(FreeConvolution):
-    """Target levels l [m] with masses [m] of sum 1; dim is the number of eigenvalues behind them."""
+    """Target levels l [m] with masses [m] of sum 1; dim counts the eigenvalues behind them."""
 
     def __init__(self, levels: np.ndarray, masses: np.ndarray, sigma: float, dim: int):
         self.levels, self.masses, self.sigma, self.dim = levels, masses, sigma, dim

@@ -14,11 +14,12 @@ import numpy as np
 
 from hdattn.errors import NotYet
 from hdattn.singlehead.anderson import AndersonMixer
-from hdattn.singlehead.channel import ChannelMoments, TwoTokenChannel
+from hdattn.singlehead.channel import Channel, ChannelMoments
 from hdattn.singlehead.denoisers import PENALTIES, Estimate
 from hdattn.singlehead.population import attention_error, error_floor
 from hdattn.singlehead.problem import Problem
 from hdattn.singlehead.solution import Solution
+from hdattn.singlehead.two_tokens import TwoTokenChannel
 
 NODES = 18
 COLLAPSED = 1e-12  # Q/Q0 below which S is taken to vanish
@@ -30,16 +31,16 @@ class _Map:
     """One sweep of the state evolution; remembers its last moments."""
 
     problem: Problem
-    channel: TwoTokenChannel
+    channel: Channel
     moments: ChannelMoments | None = None
     estimate: Estimate | None = None
     input_channel: tuple[float, float, float] | None = None
     collapsed: bool = False
 
-    def __call__(self, point: np.ndarray, cold: bool = False, full: bool = False) -> np.ndarray:
+    def __call__(self, point: np.ndarray, cold: bool = False) -> np.ndarray:
         """Image of (log Q, atanh M/sqrt(Q Q0), log V)."""
         Q, M, V = _decode(point, self.problem.target.Q0)
-        self.moments = self.channel.moments(Q, M, V, cold, full)
+        self.moments = self.channel.moments(Q, M, V, cold)
         self.input_channel = input_channel(self.problem, self.moments)
         self.estimate = PENALTIES[self.problem.penalty].estimate(
             self.problem.target, *self.input_channel
@@ -135,7 +136,7 @@ def _iterate(sweep: _Map, point, tol: float, max_iterations: int):
 
 def _finish(sweep: _Map, point, iterations, residual, tol, began) -> Solution:
     problem = sweep.problem
-    image = sweep(point, cold=True, full=True)
+    image = sweep(point, cold=True)
     residual = float(np.abs(image - point).max())
     moments, estimate, P = sweep.moments, sweep.estimate, problem.label_variance
     Q, M, V = _decode(point, problem.target.Q0)
