@@ -76,10 +76,39 @@ class Softmax(Activation):
 
     def pullback(self, weights, attention, c, e):
         """``d_hl = (1/H) s_hl (e_l - sum_l' s_hl' e_l')``."""
-        e = e / len(weights)
-        d = weights * e
-        d -= weights * d.sum(axis=1, keepdims=True)
-        return d, None, None
+        return _head_pullback(weights, e / len(weights)), None, None
+
+
+@register
+class SoftmaxOne(Activation):
+    """softmax-1: ``A_l = (c/H) sum_h s_hl``, ``s_hl = exp(chi_hl) / (exp(-b_h) + Z_h)``.
+
+    ``Z_h = sum_l exp(chi_hl)``: a head attends to nothing where all its scores are below -b_h.
+    """
+
+    name = "softmax1"
+    has_b = True
+    has_c = True
+
+    def forward(self, chi, b=0.0, c=1.0):
+        """Attention and head weights s_hl."""
+        idle = -per_head(b, chi)
+        largest = np.maximum(chi.max(axis=1, keepdims=True), idle)
+        weights = chi - largest
+        np.exp(weights, out=weights)
+        weights /= weights.sum(axis=1, keepdims=True) + np.exp(idle - largest)
+        return c * weights.mean(axis=0), weights
+
+    def pullback(self, weights, attention, c, e):
+        """``d_hl = (c/H) s_hl (e_l - sum_l' s_hl' e_l')``; b and c as below.
+
+        ``dl/db_h = (c/H) (1 - S_h) sum_l e_l s_hl`` with ``S_h = sum_l s_hl``, and
+        ``dl/dc = sum_l e_l A_l / c``.
+        """
+        share = e * (c / len(weights))
+        along = (weights * share).sum(axis=1)
+        d_c = (e * weights.mean(axis=0)).sum(axis=0)
+        return _head_pullback(weights, share), (1.0 - weights.sum(axis=1)) * along, d_c
 
 
 @register
@@ -101,6 +130,13 @@ class BayesSoftmax(Activation):
         """``d_hl = P_hl (e_l - sum_l' e_l' A_l')`` and ``dl/db_h = sum_l d_hl``."""
         d = weights * (e - (e * attention).sum(axis=0))
         return d, d.sum(axis=1), None
+
+
+def _head_pullback(weights: np.ndarray, e: np.ndarray) -> np.ndarray:
+    """``d_hl = s_hl (e_l - sum_l' s_hl' e_l')`` for weights s [H, L, *P], e [L, *P]."""
+    d = weights * e
+    d -= weights * d.sum(axis=1, keepdims=True)
+    return d
 
 
 def per_head(b, chi: np.ndarray) -> np.ndarray:

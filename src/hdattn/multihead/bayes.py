@@ -55,5 +55,5 @@ def _expressions(tokens: int, prior: Prior, step: float) -> tuple[float, float]:
     basis = row_space(slopes)
     grid = token_grid(basis, slopes @ basis.T, prior, step)
     log_f = prior.log_likelihood_ratio(np.tensordot(basis.T, grid.nodes, axes=1))
-    posterior = TokenMoments(log_f, grid, tokens, step, highest=2)
+    posterior = TokenMoments(log_f, grid, tokens, step)
     return 1.0 - posterior.expect(1), 1.0 - posterior.squares()

@@ -1,10 +1,11 @@
 """Population loss by deterministic quadrature, independent of the Sobol points.
 
 ``E = 1 - 2 E[A_eps] + E[sum_l A_l^2]``. B-softmax is the attention of one positive function,
-``f = sum_h exp(chi_h + b_h)``, integrated over the span of the heads. Softmax has one function
-``exp(chi_h)`` for each head, and needs the pairs of heads besides,
+``f = sum_h exp(chi_h + b_h)``, integrated over the span of the heads. softmax and softmax-1 have
+one function ``exp(chi_h)`` for each head, and need the pairs of heads besides,
 
-    E[sum_l A^h_l A^h'_l] = int int [psi_11 phi_00^{L-1} + (L-1) phi_11 psi_00 phi_00^{L-2}] ds dt
+    E[sum_l A^h_l A^h'_l] = int int exp(-s e^{-b_h} - t e^{-b_h'})
+                            [psi_11 phi_00^{L-1} + (L-1) phi_11 psi_00 phi_00^{L-2}] ds dt
 
 with ``phi_ab(s, t) = E[f_h^a f_h'^b exp(-s f_h - t f_h')]``, psi the same for the hidden token.
 """
@@ -37,8 +38,9 @@ def population_loss(
     m: np.ndarray,
     r: np.ndarray | None = None,
     b: np.ndarray | float = 0.0,
+    c: float = 1.0,
 ) -> Quadrature:
-    """E(m, r, b) for ``softmax`` or ``bayes`` at order parameters m [H, F], r [H, H], b [H].
+    """E(m, r, b, c) of an activation at order parameters m [H, F], r [H, H], b [H] and c.
 
     ``r = None`` stands for ``m m^T``. Where B-softmax heads span too many directions for a grid
     (more than three or four) the value comes from Sobol points. Raises :class:`UserError` for an r
@@ -49,9 +51,9 @@ def population_loss(
         raise UserError(f"no quadrature for activation {activation!r}; use the Sobol loss")
     bias = np.broadcast_to(np.asarray(b, dtype=float), (len(weights),))
     try:
-        return refine(lambda step: _LOSSES[activation](weights, bias, tokens, prior, step))
+        return refine(lambda step: _LOSSES[activation](weights, bias, c, tokens, prior, step))
     except GridTooLargeError:
-        return sobol_loss(activation, tokens, prior, weights, bias)
+        return sobol_loss(activation, tokens, prior, weights, bias, c)
 
 
 def reduced_weights(m: np.ndarray, r: np.ndarray | None = None) -> np.ndarray:
@@ -69,6 +71,7 @@ def sobol_loss(
     prior: Prior,
     weights: np.ndarray,
     b: np.ndarray | float = 0.0,
+    c: float = 1.0,
     *,
     base_points: int = 2**14,
     scrambles: int = 4,
@@ -79,50 +82,57 @@ def sobol_loss(
     values = [
         PopulationLoss(
             rule, tokens, prior, noise_dim=noise_dim, base_points=base_points, seed=seed
-        ).loss(weights, b)
+        ).loss(weights, b, c)
         for seed in range(scrambles)
     ]
     error = 2.0 * float(np.std(values, ddof=1) / np.sqrt(scrambles))
     return Quadrature(float(np.mean(values)), error, "sobol")
 
 
-def _bayes_loss(weights, bias, tokens, prior, step) -> float:
+def _bayes_loss(weights, bias, c, tokens, prior, step) -> float:
     """E of B-softmax heads [H, F+K] with biases [H]."""
     basis = row_space(weights)
     components = weights @ basis.T
     grid = token_grid(basis, components, prior, step)
     scores = np.tensordot(components, grid.nodes, axes=1)
     log_f = np.logaddexp.reduce(scores + bias.reshape(-1, *(1,) * len(basis)), axis=0)
-    moments = TokenMoments(log_f, grid, tokens, step, highest=2)
+    moments = TokenMoments(log_f, grid, tokens, step)
     return 1.0 - 2.0 * moments.expect(1) + moments.squares()
 
 
-def _softmax_loss(weights, bias, tokens, prior, step) -> float:
-    """E of softmax heads [H, F+K]."""
-    heads = len(weights)
+def _softmax_loss(weights, bias, c, tokens, prior, step) -> float:
+    """E of softmax heads [H, F+K]: softmax-1 that never idles, at c = 1."""
+    return _softmax_one_loss(weights, np.full(len(weights), np.inf), 1.0, tokens, prior, step)
+
+
+def _softmax_one_loss(weights, bias, c, tokens, prior, step) -> float:
+    """E of softmax-1 heads [H, F+K] with biases [H] and output scale c."""
+    share = c / len(weights)
     hits, squares = 0.0, 0.0
     for h, weight in enumerate(weights):
         norm = np.linalg.norm(weight)
         grid = token_grid(weight[None] / (norm or 1.0), np.array([[norm]]), prior, step)
-        moments = TokenMoments(norm * grid.nodes[0], grid, tokens, step, highest=2)
+        moments = TokenMoments(norm * grid.nodes[0], grid, tokens, step, log_idle=-bias[h])
         hits += moments.expect(1)
         squares += moments.squares()
-        squares += 2.0 * sum(_pair(weight, other, tokens, prior, step) for other in weights[:h])
-    return 1.0 - 2.0 * hits / heads + squares / heads**2
+        for other in range(h):
+            heads = [h, other]
+            squares += 2.0 * _pair(weights[heads], -bias[heads], tokens, prior, step)
+    return 1.0 - 2.0 * share * hits + share**2 * squares
 
 
-def _pair(weight, other, tokens, prior, step) -> float:
-    """``E[sum_l A_l A'_l]`` of two softmax heads, in coordinates where the first sees only u_1."""
-    basis = gram_schmidt(weight, other)
-    components = np.stack([weight, other]) @ basis.T
+def _pair(weights, log_idle, tokens, prior, step) -> float:
+    """``E[sum_l A_l A'_l]`` of two heads [2, F+K], in coordinates where one sees only u_1."""
+    basis = gram_schmidt(*weights)
+    components = weights @ basis.T
     grid = token_grid(basis, components, prior, step)
-    first = components[0, 0] * grid.nodes[0, :, 0]
-    s, f, ds = laplace_nodes(first, step)
-    t, g, dt = laplace_nodes(np.tensordot(components[1], grid.nodes, axes=1), step)
+    s, f, ds = laplace_nodes(components[0, 0] * grid.nodes[0, :, 0], step, log_idle[0])
+    scores = np.tensordot(components[1], grid.nodes, axes=1)
+    t, g, dt = laplace_nodes(scores, step, log_idle[1])
     outer = np.exp(-s[:, None] * f)
     inner = np.exp(-t[:, None, None] * g)
     phi0, psi0, phi1, psi1 = (
-        (outer * f**power) @ np.einsum("tij,ij->it", inner, law * g**power, optimize=False)
+        (outer * f**power) @ np.einsum("tij,ij->it", inner, law * g**power)
         for power in (0, 1)
         for law in (grid.visible, grid.hidden)
     )
@@ -130,4 +140,4 @@ def _pair(weight, other, tokens, prior, step) -> float:
     return float(ds @ integrand @ dt)
 
 
-_LOSSES = {"softmax": _softmax_loss, "bayes": _bayes_loss}
+_LOSSES = {"softmax": _softmax_loss, "softmax1": _softmax_one_loss, "bayes": _bayes_loss}

@@ -1,10 +1,10 @@
-"""Moments of attention ``A_l = f(x_l) / sum_l' f(x_l')``, f > 0, by the partition-function trick.
+"""Moments of attention ``A_l = f(x_l) / (f_0 + sum_l' f(x_l'))`` by the partition-function trick.
 
 ``1/Z^n = int_0^inf s^{n-1} exp(-s Z) ds / (n-1)!`` makes the tokens independent at fixed s, so the
 cost does not depend on L. With ``phi_k(s) = E[f^k exp(-s f)]`` over a visible token and psi_k(s)
 over the hidden one,
 
-    E[A_eps^j A_l^k] = int s^{j+k-1} / (j+k-1)! psi_j phi_k phi_0^{L-2} ds,    l != eps.
+    E[A_eps^j A_l^k] = int s^{j+k-1} / (j+k-1)! exp(-s f_0) psi_j phi_k phi_0^{L-2} ds,  l != eps.
 
 Uniform grids in x and log s: the integrands are analytic and fall off on both sides, so the
 trapezoid rule converges exponentially.
@@ -70,12 +70,20 @@ class TokenGrid:
 class TokenMoments:
     """Moments of the attention given by ``log_f`` on a grid, for sequences of L tokens."""
 
-    def __init__(self, log_f: np.ndarray, grid: TokenGrid, tokens: int, step: float, highest: int):
-        """Tabulate phi_k(s), psi_k(s) for k up to ``highest``."""
+    def __init__(
+        self,
+        log_f: np.ndarray,
+        grid: TokenGrid,
+        tokens: int,
+        step: float,
+        highest: int = 2,
+        log_idle: float = -np.inf,
+    ):
+        """Tabulate phi_k(s), psi_k(s) for k up to ``highest``; ``log_idle`` is log f_0."""
         kept = np.maximum(grid.visible, grid.hidden) > 1e-14
         laws = np.stack([grid.visible[kept], grid.hidden[kept]], axis=1)
         self.tokens = tokens
-        self.s, f, self.ds = laplace_nodes(log_f[kept], step)
+        self.s, f, self.ds = laplace_nodes(log_f[kept], step, log_idle)
         moments = np.zeros((highest + 1, self.s.size, 2))
         for start in range(0, f.size, _BLOCK):
             part = slice(start, start + _BLOCK)
@@ -96,12 +104,15 @@ class TokenMoments:
         return self.expect(hidden + 2) + (self.tokens - 1) * self.expect(hidden, 2)
 
 
-def laplace_nodes(log_f: np.ndarray, step: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Nodes s, values f, and weights ds, in units where the largest f is one."""
+def laplace_nodes(
+    log_f: np.ndarray, step: float, log_idle: float = -np.inf
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Nodes s, values f, and weights ``exp(-s f_0) ds``, in units where the largest is one."""
     spacing = _LOG_STEP * step
-    log_f = log_f - log_f.max()
-    s = np.exp(np.arange(-20.0, 4.0 - log_f.min() + spacing, spacing))
-    return s, np.exp(log_f), spacing * s
+    largest = max(log_f.max(), log_idle)
+    log_f = log_f - largest
+    s = np.exp(np.arange(-24.0, 4.0 - log_f.min() + spacing, spacing))
+    return s, np.exp(log_f), spacing * s * np.exp(-s * np.exp(log_idle - largest))
 
 
 def row_space(weights: np.ndarray) -> np.ndarray:
