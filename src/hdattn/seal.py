@@ -25,7 +25,7 @@ _FIELDS = re.compile(
     r"(?P<signed>.*\nkind: (?P<kind>\S+)\ndigest: (?P<digest>\S+)\nphysics: (?P<physics>\S*)\n"
     r"size: (?P<size>\d+)\n)sha256: (?P<sha256>[0-9a-f]{64})\n+"
 )
-_DIGEST_IN_NAME = re.compile(r"-([0-9a-f]{12})\.h5")
+_DIGEST_IN_NAME = re.compile(r"-([0-9a-f]{12})\.h5\Z")
 
 
 @dataclass(frozen=True)
@@ -123,8 +123,8 @@ def _what_else(header: bytes) -> str:
 
 def digest_in_name(path: Path | str) -> str | None:
     """Digest that the file name ``slug-<digest>.h5`` carries; None for another form of name."""
-    found = _DIGEST_IN_NAME.search(Path(path).name)
-    return found[1] if found and Path(path).name.endswith(found[0]) else None
+    found = _DIGEST_IN_NAME.search(os.fspath(path))
+    return found[1] if found else None
 
 
 def _verify_name(path: Path, digest: str) -> None:
