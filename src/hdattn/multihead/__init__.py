@@ -1,1 +1,20 @@
-"""Multi-head attention on single-location regression: order parameters, flow, SGD (paper A)."""
+"""Multi-head attention on single-location regression: order parameters, flow, SGD (paper A).
+
+What the package offers by name is imported when first used; ``dir()`` lists it.
+"""
+
+from hdattn.lazy import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(
+    "hdattn.multihead",
+    {
+        "priors": "FlippingPrior make_prior",
+        "activations": "get_activation",
+        "population": "PopulationLoss",
+        "quadrature": "population_loss",
+        "bayes": "bayes_risk",
+        "flow": "Flow FlowProblem solve_flow",
+        "order_parameters": "initial_order_parameters",
+        "sgd": "SgdResult run_sgd",
+    },
+)

@@ -1,0 +1,198 @@
+"""``hdattn multihead``: several heads on single-location regression (paper A)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from hdattn.commands.memory import require_memory
+from hdattn.commands.multihead_options import (
+    activation_option,
+    head_count,
+    make_prior,
+    matrix,
+    prior_options,
+    start_options,
+)
+from hdattn.commands.output import emit, warn
+from hdattn.commands.parsing import Command, NotYetCommand, as_json, option, refuse, unwanted
+from hdattn.commands.values import ANY_NUMBER, COUNT, MATRIX, VECTOR
+from hdattn.errors import UserError
+
+
+@click.group(no_args_is_help=False)
+def multihead() -> None:
+    """Multi-head attention on single-location regression: loss, flow, SGD (paper A)."""
+
+
+@multihead.command(cls=Command)
+@activation_option
+@prior_options
+@option("--m", type=MATRIX, required=True, help="Overlaps m_hf = k_h . k*_f, a row per head.")
+@option("--r", type=MATRIX, help="Products r_hh' = k_h . k_h'; without it r = m m^T.")
+@option("--b", type=VECTOR, help="Head biases b, a number per head; without it 0.")
+@option("--c", type=ANY_NUMBER, help="Output scale c (softmax1); without it 1.")
+@as_json
+def loss(as_json: bool, **values: Any) -> None:
+    """Population loss E at given order parameters, by quadrature, and its estimated error."""
+    from hdattn.multihead.quadrature import population_loss
+
+    _check_activation(values)
+    prior = make_prior(values, enumerated=True)
+    heads = len(values["m"])
+    m = matrix("m", values["m"], (heads, prior.dim_features))
+    r = matrix("r", values["r"], (heads, heads))
+    b = _biases(values["b"], heads)
+    c = 1.0 if values["c"] is None else values["c"]
+    result = population_loss(values["activation"], values["tokens"], prior, m, r, b, c)
+    emit({"loss": result.value, "error": result.error}, as_json)
+
+
+@multihead.command(cls=Command)
+@prior_options
+@as_json
+def bayes(as_json: bool, **values: Any) -> None:
+    """Bayes risk: the least loss any predictor can reach, and its estimated error."""
+    from hdattn.multihead.bayes import bayes_risk
+
+    result = bayes_risk(values["tokens"], make_prior(values, enumerated=True))
+    emit({"bayes_risk": result.value, "error": result.error}, as_json)
+
+
+@multihead.command(cls=Command)
+@activation_option
+@prior_options
+@start_options(dim=10_000, gamma=0.0)
+@as_json
+def flow(as_json: bool, **values: Any) -> int:
+    """Flow of the order parameters at D -> infinity: of gradient flow, or of SGD at gamma > 0."""
+    from hdattn.multihead.flow import FlowProblem, solve_flow
+
+    prior = make_prior(values, enumerated=True)
+    if values["init_m"] is not None:
+        refuse(unwanted(["seed", "sigma"], "--init-m says where to start"))
+    m, r = _flow_start(values, head_count(values), prior.dim_features)
+    problem = FlowProblem(
+        values["activation"], values["tokens"], prior, m, r, gamma=values["gamma"]
+    )
+    solved = solve_flow(problem, _times(values))
+    trajectory = {name: getattr(solved, name) for name in ("tau", "m", "r", "b", "c", "loss")}
+    emit(trajectory, as_json, columns=("tau", "loss", "m"), only_json=("r", "b", "c"))
+    if solved.converged:
+        return 0
+    warn(f"not converged: the integration stopped at tau = {solved.tau[-1]:g}")
+    return 1
+
+
+@multihead.command(cls=Command)
+@activation_option
+@prior_options
+@start_options(dim=1000, gamma=0.25)
+@option("--instances", type=COUNT, default=8, help="Independent draws of spikes, start and data.")
+@option("--batch", type=COUNT, help="Batch size B; without it max(1, D // 50).")
+@as_json
+def sgd(as_json: bool, **values: Any) -> int:
+    """Online SGD at dimension D; m, r, b, c, loss get a leading axis: the instance."""
+    import numpy as np
+
+    from hdattn.multihead.sgd import run_sgd
+
+    prior = make_prior(values, enumerated=False)
+    heads = head_count(values)
+    start = _sgd_start(values, heads, prior.dim_features)
+    _require_sgd_memory(values, heads)
+    result = run_sgd(
+        {"dim": values["dim"], "tokens": values["tokens"], "prior": prior.to_dict()},
+        activation=values["activation"],
+        heads=heads,
+        gamma=values["gamma"],
+        taus=_times(values),
+        root_seed=values["seed"],
+        instances=range(values["instances"]),
+        start=start,
+        batch=values["batch"],
+    )
+    for message in result.messages:
+        warn(message)
+    trajectories = {name: getattr(result, name) for name in ("tau", "m", "r", "b", "c", "loss")}
+    if as_json:
+        emit(trajectories, as_json)
+    else:
+        means = {
+            "tau": result.tau,
+            "mean_loss": result.loss.mean(axis=0),
+            "mean_abs_m": np.abs(result.m).mean(axis=0),
+        }
+        emit(means, as_json, columns=tuple(means))
+    diverged = int(np.sum(~result.converged))
+    if diverged:
+        warn(f"not converged: {diverged} of {values['instances']} instances diverged")
+    return 1 if diverged else 0
+
+
+for name, what in {
+    "optimum": "best loss over m, b and c",
+    "stability": "Hessian and growth rates at the unspecialised plateau",
+}.items():
+    multihead.add_command(NotYetCommand(name, what))
+
+
+def _check_activation(values: dict[str, Any]) -> None:
+    """Refuse ``--b`` and ``--c`` where the activation has none."""
+    from hdattn.multihead.activations import get_activation
+
+    name = values["activation"]
+    activation = get_activation(name)
+    absent = [key for key in ("b", "c") if not getattr(activation, f"has_{key}")]
+    refuse(unwanted(absent, f"--activation {name} has none"))
+
+
+def _biases(values: list[float] | None, heads: int) -> Any:
+    import numpy as np
+
+    if values is None:
+        return np.zeros(heads)
+    if len(values) != heads:
+        raise UserError(f"--b: it has {len(values)} numbers, --m has {heads} rows; give one each")
+    return np.array(values)
+
+
+def _times(values: dict[str, Any]) -> Any:
+    import numpy as np
+
+    return np.linspace(0.0, values["tau"], values["points"])
+
+
+def _flow_start(values: dict[str, Any], heads: int, features: int) -> tuple[Any, Any]:
+    """m [H, F] and r [H, H] at tau = 0: given, or drawn."""
+    from hdattn.multihead.order_parameters import initial_order_parameters
+
+    if values["init_m"] is None:
+        return initial_order_parameters(
+            values["seed"], heads, features, sigma=values["sigma"], dim=values["dim"]
+        )
+    m = matrix("init_m", values["init_m"], (heads, features))
+    return m, matrix("init_r", values["init_r"], (heads, heads))
+
+
+def _sgd_start(values: dict[str, Any], heads: int, features: int) -> dict[str, Any]:
+    """Description of the start, for the library."""
+    if values["init_m"] is None:
+        return {"kind": "gaussian", "sigma": values["sigma"]}
+    refuse(unwanted(["sigma"], "--init-m says where to start"))
+    m, r = values["init_m"], values["init_r"]
+    matrix("init_m", m, (heads, features))
+    matrix("init_r", r, (heads, heads))
+    return {"kind": "order_parameters", "m": m, "r": r}
+
+
+def _require_sgd_memory(values: dict[str, Any], heads: int) -> None:
+    """Weights and gradient of the heads, and a batch of tokens with two arrays of its size."""
+    dim, tokens = values["dim"], values["tokens"]
+    batch = values["batch"] or max(1, dim // 50)
+    require_memory(
+        4.0 * dim * (2 * heads + 3 * batch * tokens),
+        f"{heads} heads and batches of {batch} sequences at D = {dim}",
+        "--dim, --batch or --heads",
+    )

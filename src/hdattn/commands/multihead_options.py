@@ -1,0 +1,152 @@
+"""Options that describe a multi-head problem, and what they describe."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hdattn.commands.parsing import (
+    flag,
+    given,
+    missing,
+    not_yet,
+    option,
+    refuse,
+    together,
+    unwanted,
+)
+from hdattn.commands.values import (
+    COUNT,
+    MATRIX,
+    NON_NEGATIVE,
+    POINTS,
+    POSITIVE,
+    TWO_OR_MORE,
+    VECTOR,
+    WHOLE,
+)
+from hdattn.errors import UserError
+
+if TYPE_CHECKING:
+    from hdattn.multihead.priors import Prior
+
+_PRIOR_OPTIONS = ("mean", "std", "support", "weights")
+_MOST_FLIPS = 12  # 2^12 sign patterns are enumerated at each point
+
+
+class Registered(click.ParamType):
+    """Name of something the library registers, or will: what it is not ready for is not yet."""
+
+    name = "name"
+
+    def __init__(self, what: str, registry: str, announced: tuple[str, ...]):
+        """Names of ``hdattn.multihead.<module>:<registry>`` and those ``announced`` for later."""
+        self.what, self.registry, self.announced = what, registry, announced
+
+    def convert(self, value, param, ctx):
+        """The name, unchanged."""
+        from hdattn.multihead import activations, priors
+
+        known = {"ACTIVATIONS": activations.ACTIVATIONS, "PRIORS": priors.PRIORS}[self.registry]
+        if value in known:
+            return value
+        if value in self.announced:
+            raise not_yet(f"{self.what} {value!r}")
+        self.fail(f"{value!r} is unknown; choose one of {', '.join(sorted(known))}", param, ctx)
+
+
+activation_option = option(
+    "--activation",
+    type=Registered("activation", "ACTIVATIONS", ("softmax", "softmax1", "bayes")),
+    required=True,
+    metavar="softmax|softmax1|bayes",
+    help="How heads share attention: bayes is B-softmax; softmax1 not yet.",
+)
+prior_options = together(
+    option("--tokens", type=TWO_OR_MORE, default=5, help="Tokens L of a sequence."),
+    option(
+        "--prior",
+        type=Registered("prior", "PRIORS", ("flip", "gauss", "discrete")),
+        default="flip",
+        metavar="flip|gauss|discrete",
+        help="Law of the spike amplitudes theta; gauss and discrete not yet.",
+    ),
+    option("--mean", type=VECTOR, help="Mean of theta, a number per spike: 0.8,0."),
+    option("--std", type=VECTOR, help="Spread of theta, a number per spike: 0,2."),
+    option("--support", type=MATRIX, help="Points of a discrete prior, a row each (not yet)."),
+    option("--weights", type=VECTOR, help="Their probabilities (not yet)."),
+)
+
+
+def start_options(dim: int, gamma: float) -> Any:
+    """Options of a trajectory: size, learning rate, start, times."""
+    return together(
+        option("--heads", type=COUNT, default=2, help="Number of heads H."),
+        option("--dim", type=COUNT, default=dim, help="Dimension D of the tokens."),
+        option(
+            "--gamma",
+            type=NON_NEGATIVE if gamma == 0 else POSITIVE,
+            default=gamma,
+            help="Learning-rate scale: eta = gamma B / D; 0 is gradient flow.",
+        ),
+        option("--init-m", type=MATRIX, help="Overlaps m at the start, a row per head."),
+        option("--init-r", type=MATRIX, help="Products r at the start; without it r = m m^T."),
+        option("--seed", type=WHOLE, default=0, help="Seed of what is random."),
+        option(
+            "--sigma",
+            type=NON_NEGATIVE,
+            default=0.1,
+            help="Random start: k_h ~ N(0, sigma^2 I / D).",
+        ),
+        option("--tau", type=POSITIVE, default=40.0, help="Last time, in gamma samples / D."),
+        option("--points", type=POINTS, default=200, help="Number of times, 0 to tau."),
+    )
+
+
+def make_prior(values: dict[str, Any], *, enumerated: bool) -> Prior:
+    """The prior that the options describe; ``enumerated`` where all sign patterns are used."""
+    from hdattn.multihead.priors import PRIORS
+    from hdattn.multihead.priors import make_prior as make
+
+    kind = values["prior"]
+    if "discrete" not in PRIORS and given("support", "weights"):
+        raise not_yet("a discrete prior (--support, --weights)")
+    keys = PRIORS[kind].keys
+    others = [name for name in _PRIOR_OPTIONS if name not in keys]
+    refuse(missing(keys, f"--prior {kind} needs it") + unwanted(others, f"--prior {kind} has none"))
+    prior = make({"kind": kind, **{key: values[key] for key in keys}})
+    flips = sum(spread > 0 for spread in values["std"] or []) if kind == "flip" else 0
+    if enumerated and flips > _MOST_FLIPS:
+        raise UserError(
+            f"--std: {flips} flipping directions have 2^{flips} sign patterns, too many to "
+            f"enumerate; give at most {_MOST_FLIPS}"
+        )
+    return prior
+
+
+def head_count(values: dict[str, Any]) -> int:
+    """Number of heads, from ``--init-m`` where it is given."""
+    start = values["init_m"]
+    if start is None:
+        refuse(unwanted(["init_r"], "it needs --init-m"))
+        return values["heads"]
+    if given("heads") and values["heads"] != len(start):
+        raise UserError(
+            f"--init-m: it has {len(start)} rows, --heads says {values['heads']}; make them agree"
+        )
+    return len(start)
+
+
+def matrix(name: str, rows: list[list[float]] | None, shape: tuple[int, int]) -> Any:
+    """``rows`` as an array of this shape; ``UserError`` naming the option if they are not."""
+    import numpy as np
+
+    if rows is None:
+        return None
+    array = np.array(rows)
+    if array.shape != shape:
+        raise UserError(
+            f"{flag(name)}: it is {array.shape[0]} x {array.shape[1]}; give {shape[0]} x {shape[1]}"
+        )
+    return array

@@ -1,0 +1,77 @@
+"""Options that describe a single-head problem, and the problem they describe."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hdattn.commands.parsing import missing, option, refuse, together, unwanted
+from hdattn.commands.values import COUNT, NON_NEGATIVE, POSITIVE, TWO_OR_MORE, Number
+
+if TYPE_CHECKING:
+    from hdattn.singlehead.problem import Problem
+    from hdattn.singlehead.targets import MarchenkoPastur, Spectrum
+
+kappa0_option = option("--kappa0", type=POSITIVE, default=0.5, help="Width p0/d of the target.")
+noise_option = option(
+    "--noise", type=NON_NEGATIVE, default=0.5, help="Label noise Delta, inside the softmax."
+)
+tokens_option = option("--tokens", type=TWO_OR_MORE, default=2, help="Tokens T of a sequence.")
+
+problem_options = together(
+    option("--alpha", type=POSITIVE, required=True, help="Samples n / d^2."),
+    option(
+        "--lam",
+        type=NON_NEGATIVE,
+        default=0.01,
+        help="Weight decay lambda of lambda ||W||_F^2; 0 is the limit lambda -> 0.",
+    ),
+    option("--kappa", type=POSITIVE, default=1.0, help="Width p/d of the trained W."),
+    kappa0_option,
+    noise_option,
+    tokens_option,
+    option("--beta", type=POSITIVE, default=1.0, help="Inverse temperature of the head."),
+    option("--beta0", type=POSITIVE, default=1.0, help="Inverse temperature of the labels."),
+    option(
+        "--penalty",
+        type=click.Choice(["nuclear", "frobenius"]),
+        default="nuclear",
+        help="nuclear: weight decay on W, S = W W^T; frobenius: lambda_eff d ||S||_F^2 on a "
+        "symmetric S; lambda_eff = lambda sqrt(kappa).",
+    ),
+    option(
+        "--target",
+        type=click.Choice(["mp", "powerlaw"]),
+        default="mp",
+        help="Spectrum of the target: Marchenko-Pastur of width kappa0, or a power law.",
+    ),
+    option(
+        "--gamma",
+        type=Number(above=0.5),
+        help="Spectral exponent of a power-law target (eigenvalues as i^-gamma).",
+    ),
+)
+target_dim = option("--dim", type=COUNT, help="Dimension d of a power-law target.")
+
+
+def make_problem(values: dict[str, Any]) -> Problem:
+    """The problem that the options describe."""
+    from hdattn.singlehead.problem import Problem
+
+    target = _make_target(values)
+    names = ("alpha", "lam", "kappa", "noise", "tokens", "beta", "beta0", "penalty")
+    return Problem(target=target, **{name: values[name] for name in names})
+
+
+def _make_target(values: dict[str, Any]) -> MarchenkoPastur | Spectrum:
+    from hdattn.singlehead.targets import MarchenkoPastur, power_law
+
+    if values["target"] == "mp":
+        refuse(unwanted(["gamma", "dim"], "only --target powerlaw has it"))
+        return MarchenkoPastur(values["kappa0"])
+    refuse(
+        unwanted(["kappa0"], "a power-law target has no width")
+        + missing(["gamma", "dim"], "--target powerlaw needs it")
+    )
+    return power_law(values["gamma"], values["dim"])

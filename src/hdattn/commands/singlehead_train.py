@@ -1,0 +1,131 @@
+"""``hdattn singlehead train``: training on drawn instances, as the workflow draws them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hdattn.commands.memory import require_memory
+from hdattn.commands.output import emit, warn
+from hdattn.commands.parsing import Command, as_json, not_yet, option, refuse, unwanted
+from hdattn.commands.singlehead_options import problem_options
+from hdattn.commands.values import COUNT, WHOLE
+from hdattn.errors import UserError
+
+if TYPE_CHECKING:
+    from hdattn.singlehead.samples import SampleStream
+
+NARROW = (
+    "theory then describes the minimum over all S >= 0, which a W of this width cannot reach; "
+    "training ends at a higher objective"
+)
+
+
+@click.command(cls=Command)
+@problem_options
+@option("--dim", type=COUNT, default=60, help="Dimension d; n = alpha d^2 samples.")
+@option("--instances", type=COUNT, default=4, help="Independent draws of target and data.")
+@option("--seed", type=WHOLE, default=0, help="Root seed; instance i is the workflow's.")
+@option(
+    "--optimizer",
+    type=click.Choice(["lbfgs", "adam"]),
+    default="lbfgs",
+    help="lbfgs, to the minimum, or adam at rate 0.1.",
+)
+@option("--direct", is_flag=True, help="Not yet: train a symmetric S instead of W.")
+@option("--untied", is_flag=True, help="Not yet: separate query and key factors.")
+@option(
+    "--task",
+    type=click.Choice(["seq2lab", "seq2seq"]),
+    default="seq2lab",
+    help="Labels are attention matrices, or sequences (not yet).",
+)
+@as_json
+def train(as_json: bool, **values: Any) -> int:
+    """Train heads on drawn data. What it prints is a list with an entry per instance."""
+    _refuse_unknown_training(values)
+    samples = _samples(values)
+    rows = [_train_one(values, samples, instance) for instance in range(values["instances"])]
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    shown = [name for name in columns if name != "eigenvalues"]
+    emit(columns, as_json, columns=shown, only_json=["eigenvalues"])
+    return _status(columns, values)
+
+
+def _refuse_unknown_training(values: dict[str, Any]) -> None:
+    refuse(unwanted(["direct"] if values["untied"] else [], "--untied trains two factors"))
+    if values["direct"] or values["penalty"] == "frobenius":
+        raise not_yet("training of a symmetric S (--direct, --penalty frobenius)")
+    if values["untied"]:
+        raise not_yet("training of untied factors (--untied)")
+    if values["task"] != "seq2lab":
+        raise not_yet(f"--task {values['task']}")
+    if values["target"] != "mp":
+        raise not_yet("training on power-law targets")
+    refuse(unwanted(["gamma"], "only --target powerlaw has it"))
+    if not values["lam"]:
+        raise UserError("--lam: training needs a value above 0; for the limit take, say, 1e-6")
+
+
+def _samples(values: dict[str, Any]) -> int:
+    """Number of samples n; refuses a training set that does not fit in memory."""
+    dim, tokens = values["dim"], values["tokens"]
+    samples = max(1, round(values["alpha"] * dim**2))
+    require_memory(
+        8.0 * samples * tokens * (dim + tokens), f"{samples:.4g} samples", "--alpha or --dim"
+    )
+    return samples
+
+
+def _train_one(values: dict[str, Any], samples: int, instance: int) -> dict[str, Any]:
+    """Train and measure one instance."""
+    from hdattn.singlehead.erm import draw_start, fit
+    from hdattn.singlehead.measure import measure
+    from hdattn.singlehead.objective import AttentionLoss
+    from hdattn.singlehead.samples import SampleStream, draw_teacher
+
+    began = time.perf_counter()
+    seed, kappa, beta = values["seed"], values["kappa"], values["beta"]
+    data = {name: values[name] for name in ("dim", "noise", "tokens", "beta0")}
+    data["target"] = {"kind": "mp", "kappa0": values["kappa0"]}
+    teacher = draw_teacher(data, seed, instance)
+    loss = AttentionLoss(_batches(SampleStream(data, seed, instance, teacher), samples), beta)
+    start = draw_start(data, seed, instance, kappa)
+    fitted = fit(loss, lam=values["lam"], kappa=kappa, optimizer=values["optimizer"], start=start)
+    measured = measure(
+        fitted.W, teacher, SampleStream(data, seed, instance, teacher, "test"), beta=beta
+    )
+    return {
+        "Q": measured.Q,
+        "M": measured.M,
+        "Q0": measured.Q0,
+        "test_error": measured.test_error,
+        "train_loss": fitted.train_loss,
+        "penalty_value": fitted.penalty_value,
+        "rank_fraction": measured.rank_fraction,
+        "eigenvalues": measured.eigenvalues,
+        "seconds": time.perf_counter() - began,
+        "converged": fitted.converged,
+    }
+
+
+def _batches(stream: SampleStream, samples: int) -> Iterator[tuple[Any, Any]]:
+    from hdattn.singlehead.samples import CHUNK
+
+    for start in range(0, samples, CHUNK):
+        yield stream.rows(start, min(start + CHUNK, samples))
+
+
+def _status(columns: dict[str, list], values: dict[str, Any]) -> int:
+    """Exit status; warnings about the trained heads go to stderr."""
+    dim = values["dim"]
+    width = max(1, round(values["kappa"] * dim))
+    if width < dim and max(columns["rank_fraction"]) * dim > width - 0.5:
+        warn(f"S has the largest rank that kappa = {values['kappa']:g} allows: {NARROW}")
+    late = columns["converged"].count(False)
+    if late:
+        warn(f"not converged: {late} of {len(columns['converged'])} instances")
+    return 1 if late else 0

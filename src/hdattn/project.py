@@ -1,0 +1,122 @@
+"""A project folder: which figures there are, which are made, what they cost, what they need."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from hdattn import configuration, configuration_files
+from hdattn import figures as figure_modules
+from hdattn.catalogue import FIGURES, Catalogue, FigureEntry, with_inputs
+from hdattn.configuration_files import FILES, read_files
+from hdattn.errors import UserError
+from hdattn.experiment import Experiment
+
+BENCHMARKS = Path("results/benchmarks")
+ENDINGS = ("pdf", "png", "csv")
+
+
+def is_configured(directory: Path) -> bool:
+    """Whether the folder holds a configuration."""
+    return (directory / FILES[0]).parent.is_dir()
+
+
+def catalogue_of(directory: Path, scale: str | None = None) -> Catalogue:
+    """All figures at one scale, by default the configured one."""
+    merged, sources = read_files(directory / file for file in FILES)
+    asked = {"figures": "all"} if scale is None else {"figures": "all", "scale": scale}
+    return Catalogue(configuration.load({**merged, **asked}, sources))
+
+
+def list_figures(directory: Path) -> list[dict[str, Any]]:
+    """``{"name", "model", "title", "made": {scale: bool}}`` of every figure."""
+    rows = []
+    for name in figure_modules.names():
+        module = figure_modules.module(name)
+        made = {
+            scale: _is_made(directory, f"{FIGURES}/{scale}/{module.MODEL}/{name}")
+            for scale in _scales(directory)
+        }
+        rows.append({"name": name, "model": module.MODEL, "title": module.TITLE, "made": made})
+    return rows
+
+
+def list_scale(directory: Path, scale: str | None, *, times: bool) -> dict[str, Any]:
+    """Figures of one scale: ``name, model, title, made, files`` and, with ``times``, ``seconds``.
+
+    The seconds of a figure add up the wall time of its jobs; jobs that figures share count for
+    each of them, and once in the total. None where no job left a time.
+    """
+    catalogue = catalogue_of(directory, scale)
+    rows = [_scale_row(directory, entry, times) for entry in catalogue.figures.values()]
+    result = {"scale": catalogue.run.scale, "figures": rows}
+    if times:
+        result["seconds"] = _total_seconds(directory, catalogue.figures.values())
+    return result
+
+
+def expected_files(directory: Path) -> set[str]:
+    """Paths within the cache that a figure asks for, at any scale or in any scale's last run."""
+    merged, sources = read_files(directory / file for file in FILES)
+    asked = [{**merged, "figures": "all", "scale": s} for s in configuration.scales(merged)]
+    paths = _paths(asked, sources)
+    for file in sorted((directory / FIGURES).glob("*/run_config.yaml")):
+        content = configuration_files.read_file(file)
+        try:
+            # The sections in it are those of its scale already, whatever that scale is called.
+            paths |= _paths([{**content, "scale": "default"}], None)
+        except UserError:
+            continue  # from a version with other keys: nothing asks for its files any more
+    return paths
+
+
+def _paths(merged: Iterable[Mapping[str, Any]], sources: configuration.Sources | None) -> set[str]:
+    catalogues = (Catalogue(configuration.load(content, sources)) for content in merged)
+    return {str(e.path) for catalogue in catalogues for e in catalogue.experiments}
+
+
+def _scales(directory: Path) -> list[str]:
+    """Scales of the configuration, and those whose figures lie in the results."""
+    merged = read_files(directory / file for file in FILES)[0] if is_configured(directory) else {}
+    folders = sorted(path.name for path in (directory / FIGURES).glob("*") if path.is_dir())
+    return list(dict.fromkeys([*configuration.scales(merged), *folders]))
+
+
+def _is_made(directory: Path, stem: str) -> bool:
+    return all((directory / f"{stem}.{ending}").is_file() for ending in ENDINGS)
+
+
+def _scale_row(directory: Path, entry: FigureEntry, times: bool) -> dict[str, Any]:
+    made = _is_made(directory, entry.stem)
+    row = {
+        "name": entry.name,
+        "model": entry.model,
+        "title": entry.title,
+        "made": made,
+        "files": [str(directory / f"{entry.stem}.{e}") for e in ENDINGS] if made else [],
+    }
+    return row | ({"seconds": _total_seconds(directory, [entry])} if times else {})
+
+
+def _total_seconds(directory: Path, entries: Iterable[FigureEntry]) -> float | None:
+    """Wall time of the jobs behind figures, each job once; None where none left its time."""
+    entries = list(entries)
+    experiments = dict.fromkeys(e for entry in entries for e in with_inputs(entry.direct()))
+    files = [_benchmark_of(experiment) for experiment in experiments]
+    files += [BENCHMARKS / "plot" / entry.scale / f"{entry.name}.tsv" for entry in entries]
+    times = [seconds for file in files for seconds in _recorded_seconds(directory / file)]
+    return sum(times) if times else None
+
+
+def _benchmark_of(experiment: Experiment) -> Path:
+    return BENCHMARKS / experiment.kind / f"{experiment.name}.tsv"
+
+
+def _recorded_seconds(file: Path) -> list[float]:
+    """Column ``s`` of a job's benchmark file; empty where the job left none."""
+    if not file.is_file():
+        return []
+    with file.open(newline="") as lines:
+        return [float(row["s"]) for row in csv.DictReader(lines, delimiter="\t")]
