@@ -8,6 +8,7 @@ only `intervals`, `density`, `hilbert` and `nodes`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from itertools import pairwise
 
 import numpy as np
 
@@ -60,15 +61,18 @@ class MarchenkoPasturConvolution(FreeConvolution):
 
     def __init__(self, kappa0: float, sigma: float):
         self.kappa0, self.sigma, self.k = kappa0, sigma, np.sqrt(kappa0)
-        self.critical = self._critical_points()
+        self.critical, complex_critical = self._critical_points()
         self.intervals = self._position(self.critical).reshape(-1, 2)
+        self.dips = np.sort(self._position(complex_critical).real)
 
     def _position(self, g):
         return 1 / g + self.sigma**2 * g + self.kappa0 / (self.k - g)
 
-    def _critical_points(self) -> np.ndarray:
-        """Real g of the edges (dx/dg = 0), sorted by position: two, or four if the bulk splits.
+    def _critical_points(self) -> tuple[np.ndarray, np.ndarray]:
+        """Solutions g of dx/dg = 0: the real ones, sorted by position, and one of a complex pair.
 
+        The real ones are the edges: two, or four if the bulk splits. Before it splits, the complex
+        pair marks the dip where it will.
         In units of 1/sigma, G = sigma g solves (G^2 - 1)(K - G)^2 + kappa0 G^2 = 0, K = sigma k.
         """
         big = self.sigma * self.k
@@ -81,7 +85,8 @@ class MarchenkoPasturConvolution(FreeConvolution):
             step = np.polyval(quartic, real) / np.where(slope == 0, np.inf, slope)
             real = np.where(np.abs(step) < 1e-6, real - step, real)
         g = real / self.sigma
-        return g[np.argsort(self._position(g))]
+        pair = roots[roots.imag > 1e-9 * (1 + np.abs(roots))] / self.sigma
+        return g[np.argsort(self._position(g))], pair
 
     def _cubic_roots(self, x: np.ndarray) -> np.ndarray:
         """All roots g [n, 3] of sigma^2 g^3 - (x + sigma^2 k) g^2 + (x k + 1 - kappa0) g - k."""
@@ -113,12 +118,18 @@ class MarchenkoPasturConvolution(FreeConvolution):
         return roots[np.argmin(excess)]
 
     def nodes(self, lower: float = -np.inf, upper: float = np.inf):
-        """Quadrature of the law between two cuts, `INTERVAL_NODES` for each interval."""
+        """Quadrature of the law between two cuts, `INTERVAL_NODES` for each smooth piece.
+
+        The density varies fast at its dips, where branch points come close to the real axis:
+        intervals are split there, since the rule crowds its nodes at the ends of a piece.
+        """
         unit, weight = angle_rule(INTERVAL_NODES)
         pieces = []
         for lo, hi in np.clip(self.intervals, lower, upper):
-            if hi > lo:
-                pieces.append((lo + (hi - lo) * unit, (hi - lo) * weight))
+            ends = [lo, *self.dips[(self.dips > lo) & (self.dips < hi)], hi]
+            for left, right in pairwise(ends):
+                if right > left:
+                    pieces.append((left + (right - left) * unit, (right - left) * weight))
         if not pieces:
             return _empty()
         x, w = (np.concatenate(part) for part in zip(*pieces, strict=True))
