@@ -207,6 +207,13 @@ def test_simulations_depend_on_the_random_streams(kind):
     assert {"hdattn.seeds", "hdattn.canonical"} <= set(closure)
 
 
+@pytest.mark.parametrize("package", ["hdattn", "hdattn.singlehead", "hdattn.multihead"])
+def test_a_step_that_leans_on_a_lazy_package_would_be_refused(package):
+    # These load their names on demand, so what a step takes from them could not be followed.
+    with pytest.raises(UserError, match="computed names"):
+        REAL.closure(package)
+
+
 def test_infrastructure_exists():
     assert [name for name in INFRASTRUCTURE if REAL.file(name) is None] == []
 
