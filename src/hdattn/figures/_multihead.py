@@ -1,0 +1,172 @@
+"""What the multi-head figures share: the model's keys, and their experiments."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from hdattn.experiment import Experiment
+from hdattn.fields import Count, NonNegative, Number, Positive, Strict, physics, size
+
+NAMES = {"softmax": "softmax", "bayes": "B-softmax"}
+"""Activations in the order in which figures show them, and what they are called."""
+
+HARMLESS_BATCH = 50
+"""Up to dim / 50 sequences a step leave the law of the trajectories alone."""
+
+NORMAL_SECONDS = 1e-8  # to draw one component of a token, and to learn from it
+STEP_SECONDS = 2e-4  # overhead of one SGD step
+POINT_SECONDS = 2e-6  # of the flow, for one point and one unit of tau
+SIGMA_LIMIT = 0.3  # largest start that the theory of the plateau takes for zero
+
+Vector = Annotated[tuple[Number, ...], Field(min_length=1)]
+Spreads = Annotated[tuple[NonNegative, ...], Field(min_length=1)]
+
+
+class MultiHead(Strict):
+    """Keys of the model and of its simulations that figures with SGD have."""
+
+    tokens: Annotated[Count, Field(ge=2)] = physics(5, "Tokens L of a sequence.")
+    heads: Count = physics(4, "Heads H.")
+    mean: Vector = physics((0.8, 0.0, 0.0), "Mean of the signal along each hidden spike.")
+    std: Spreads = physics(
+        (0.0, 1.5, 1.2), "Size of the random sign along each hidden spike; 0 for a constant one."
+    )
+    gamma: Positive = physics(0.5, "Learning-rate scale: SGD has the rate gamma batch / dim.")
+    sigma: Positive = physics(0.1, "Initial weights are N(0, sigma^2 / dim).", le=SIGMA_LIMIT)
+    dim: Annotated[Count, Field(ge=HARMLESS_BATCH)] = size(1000, "Dimension D of the tokens.")
+    batch: Count | None = size(
+        None, "Sequences per step, at most dim / 50; the largest such number unless given."
+    )
+    instances: Annotated[Count, Field(ge=2)] = size(8, "Independent runs.")
+    block_size: Count = size(4, "Runs that one job does side by side.")
+    base_points: Annotated[Count, Field(ge=2)] = size(
+        4096, "Sobol points of the flow before symmetrisation, a power of two."
+    )
+
+    @field_validator("heads")
+    @classmethod
+    def _several(cls, heads: int) -> int:
+        if heads < 2:
+            raise ValueError("one head cannot specialise; give at least 2")
+        return heads
+
+    @field_validator("std")
+    @classmethod
+    def _splits(cls, std: tuple[float, ...], info: ValidationInfo) -> tuple[float, ...]:
+        """Something to specialise on, and a prior whose plateau has a closed form."""
+        if not any(std):
+            raise ValueError("no entry is positive: nothing will specialise; make one positive")
+        mean = info.data.get("mean")
+        if mean is None:
+            return std
+        if len(mean) != len(std):
+            raise ValueError(
+                f"has {len(std)} entries where mean has {len(mean)}; give one each per spike"
+            )
+        if sum(m != 0 for m in mean) > 1 or any(m and s for m, s in zip(mean, std, strict=True)):
+            raise ValueError(
+                "the plateau is known for a mean along one constant direction; make mean 0 in all "
+                "entries but one, and std 0 there"
+            )
+        return std
+
+    @field_validator("batch")
+    @classmethod
+    def _small(cls, batch: int | None, info: ValidationInfo) -> int | None:
+        dim = info.data.get("dim")
+        if batch is not None and dim is not None and batch > dim / HARMLESS_BATCH:
+            raise ValueError(
+                f"{batch} is above dim / {HARMLESS_BATCH} = {dim / HARMLESS_BATCH:g}, where the "
+                "theory no longer holds; lower it, or leave it out"
+            )
+        return batch
+
+    @field_validator("block_size")
+    @classmethod
+    def _divides(cls, block_size: int, info: ValidationInfo) -> int:
+        instances = info.data.get("instances")
+        if instances is not None and instances % block_size:
+            raise ValueError(
+                f"{block_size} does not divide instances = {instances}; make instances a multiple"
+            )
+        return block_size
+
+    @field_validator("base_points")
+    @classmethod
+    def _power_of_two(cls, base_points: int) -> int:
+        if base_points & (base_points - 1):
+            raise ValueError(f"{base_points} is not a power of two; take 1024, 4096 or 16384")
+        return base_points
+
+    @property
+    def prior(self) -> dict[str, Any]:
+        """Prior of the signal, as the solvers take it."""
+        return {"kind": "flip", "mean": self.mean, "std": self.std}
+
+
+def data_blocks(section: MultiHead, seed: int) -> list[Experiment]:
+    """Spikes and initial weights of all instances, block by block."""
+    shared = {
+        "data": {"dim": section.dim, "tokens": section.tokens, "prior": section.prior},
+        "seed": seed,
+        "block_size": section.block_size,
+        "heads": section.heads,
+        "start": {"kind": "gaussian", "sigma": section.sigma},
+    }
+    megabytes = 8e-6 * section.block_size * section.heads * section.dim
+    return [
+        Experiment(
+            "multihead/data",
+            shared | {"block": block},
+            slug=f"D{section.dim}-b{block}",
+            resources={"mem_mb": 500 + 4 * megabytes, "seconds": 5},
+        )
+        for block in range(section.instances // section.block_size)
+    ]
+
+
+def sgd(
+    section: MultiHead, activation: str, tau_max: float, tau_points: int, data: Experiment
+) -> Experiment:
+    """Online SGD on one block of data, recorded at ``tau_points`` times up to ``tau_max``."""
+    samples = tau_max * section.dim / section.gamma
+    steps = samples / (section.batch or section.dim // HARMLESS_BATCH)
+    drawing = NORMAL_SECONDS * section.block_size * samples * section.tokens * section.dim
+    return Experiment(
+        "multihead/sgd",
+        data.parameters
+        | {"activation": activation, "gamma": section.gamma, "batch": section.batch}
+        | {"tau_max": tau_max, "tau_points": tau_points},
+        {"data": data},
+        slug=f"{activation}-{data.slug}",
+        resources={"mem_mb": 700, "seconds": 5 + drawing + STEP_SECONDS * steps},
+    )
+
+
+def flow(
+    section: MultiHead, activation: str, tau_max: float, tau_points: int, data: Experiment
+) -> Experiment:
+    """Flow at the SGD's gamma, from the initial weights of one block of data."""
+    points = section.base_points * 2 ** sum(s > 0 for s in section.std)
+    seconds = POINT_SECONDS * section.block_size * points * tau_max
+    return Experiment(
+        "multihead/flow",
+        data.parameters
+        | {"activation": activation, "gamma": section.gamma, "base_points": section.base_points}
+        | {"tau_max": tau_max, "tau_points": tau_points},
+        {"data": data},
+        slug=f"{activation}-{data.slug}",
+        resources={"mem_mb": 300 + 2e-3 * points, "seconds": 5 + seconds},
+    )
+
+
+def bayes(section: MultiHead) -> Experiment:
+    """Bayes risk and closed forms of the plateau."""
+    return Experiment(
+        "multihead/bayes",
+        {"tokens": section.tokens, "prior": section.prior},
+        slug=f"L{section.tokens}",
+        resources={"mem_mb": 400, "seconds": 5},
+    )
