@@ -1,5 +1,7 @@
 """Teacher and sample stream: the same bits however they are cut, and the stated statistics."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -26,7 +28,7 @@ def test_prefixes_and_other_cuts_give_the_same_bits(tokens):
     data = parameters(tokens=tokens)
     x, y = stream_of(data).rows(0, 2 * CHUNK + 10)
     edges = [0, 1, 37, CHUNK, CHUNK + 5, 2 * CHUNK + 10]
-    parts = [stream_of(data).rows(a, b) for a, b in zip(edges, edges[1:], strict=False)]
+    parts = [stream_of(data).rows(a, b) for a, b in itertools.pairwise(edges)]
     assert x.tobytes() == np.concatenate([part[0] for part in parts]).tobytes()
     assert y.tobytes() == np.concatenate([part[1] for part in parts]).tobytes()
 
@@ -91,7 +93,7 @@ def test_teacher_spectrum_and_its_second_moment():
     np.testing.assert_allclose(teachers[0].eigenvalues, direct, atol=1e-12)
     assert np.count_nonzero(teachers[0].eigenvalues) == 30
     Q0 = np.array([teacher.Q0 for teacher in teachers])
-    assert teachers[0].Q0 == pytest.approx(np.sum(teachers[0].S0 ** 2) / 60, rel=1e-12)
+    assert pytest.approx(np.sum(teachers[0].S0 ** 2) / 60, rel=1e-12) == teachers[0].Q0
     # E Q0 = 1 + kappa0 + 1/d exactly for Gaussian W0; about 7 % of fluctuation per teacher
     assert np.mean(Q0) == pytest.approx(1.5 + 1 / 60, abs=4 * np.std(Q0) / np.sqrt(40))
     assert 0.03 < np.std(Q0) / 1.5 < 0.12

@@ -15,7 +15,7 @@ def scores(x: Array, s: Array) -> Array:
     """
     samples, tokens, dim = x.shape
     projected = (x.reshape(-1, dim) @ s).reshape(samples, tokens, dim)
-    h = np.matmul(projected, x.transpose(0, 2, 1))
+    h = np.einsum("nad,nbd->nab", projected, x)
     diagonal = np.arange(tokens)
     h[:, diagonal, diagonal] -= np.trace(s)
     return h / np.sqrt(dim)
