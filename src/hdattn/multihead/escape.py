@@ -37,7 +37,7 @@ def escape_time(
 
 
 def arrival_time(
-    tau: np.ndarray, m: np.ndarray, mu: float, direction: int = 0, fraction: float = 0.9
+    tau: np.ndarray, m: np.ndarray, mu: float, direction: int = 0, fraction: float = 0.5
 ) -> float:
     """Time at which the head mean along ``direction`` reaches ``fraction`` of mu, m [T, H, F]."""
     return crossing_time(tau, m[..., direction].mean(axis=-1) / mu, fraction)

@@ -12,6 +12,7 @@ from scipy import stats
 from hdattn.errors import UserError
 
 _FLOOR = 1e-12  # smallest eigenvalue given to r_perp before its root is taken
+_ROUNDING = 1e-13  # an r_perp below this, relative to r, is zero
 _SLACK = 1e-9  # negative eigenvalues of r_perp down to this, relative to r, are rounding
 
 
@@ -35,7 +36,7 @@ def initial_order_parameters(
 
 
 def perpendicular(m: np.ndarray, r: np.ndarray) -> np.ndarray:
-    """``r_perp = r - m m^T`` [H, H].
+    """``r_perp = r - m m^T`` [H, H], exactly zero where it is only rounding.
 
     Raises :class:`UserError` if the shapes disagree, r is not symmetric, or r_perp is not positive
     semi-definite.
@@ -55,7 +56,7 @@ def perpendicular(m: np.ndarray, r: np.ndarray) -> np.ndarray:
             f"r - m m^T has the negative eigenvalue {smallest:.6g}; no heads have such overlaps: "
             "increase r or decrease m"
         )
-    return r_perp
+    return r_perp if np.max(np.abs(r_perp)) > _ROUNDING * size else np.zeros_like(r_perp)
 
 
 def noise_weights(r_perp: np.ndarray) -> np.ndarray:

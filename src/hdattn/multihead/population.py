@@ -91,7 +91,7 @@ class PopulationLoss:
             attention = self.activation.attention(scores, b, c)
             attention[0] -= 1.0
             total += weight * np.vdot(attention, attention)
-        return total / self.base_points
+        return float(total / self.base_points)
 
     def evaluate(
         self, weights: np.ndarray, b=0.0, c: float = 1.0, *, covariance: bool = False
@@ -121,7 +121,8 @@ class PopulationLoss:
         n = self.base_points
         if covariance:
             score_covariance /= n
-        return Evaluation(loss / n, grad_weights / n, grad_b / n, grad_c / n, score_covariance)
+        gradients = grad_weights / n, grad_b / n, float(grad_c / n)
+        return Evaluation(float(loss / n), *gradients, score_covariance)
 
     def _scores(self, weights: np.ndarray):
         """Yield (weight of the image, scores [H, L, block], (points of the block, image))."""

@@ -7,14 +7,13 @@ turns it into one of the classes registered in :data:`PRIORS`.
 from __future__ import annotations
 
 import itertools
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from hdattn.errors import UserError
+from hdattn.multihead.prior_base import FiniteSupport, Images, Prior
 
 PRIORS: dict[str, type[Prior]] = {}
 
@@ -25,75 +24,47 @@ def register(prior: type[Prior]) -> type[Prior]:
     return prior
 
 
-@dataclass(frozen=True)
-class Images:
-    """A prior as a mixture, with the symmetry that maps its components onto one another.
+class _MeanAndStd(Prior):
+    """Independent amplitudes described by their means and standard deviations, [F] each."""
 
-    With probability ``weights[i]`` theta is ``centers[i] + spread * normal``. The noise g along
-    direction f is multiplied by ``signs[i, f]`` in image i: the expectation of a function of
-    theta and g is the weighted mean over i of its averages over the same points g.
+    keys = ("mean", "std")
 
-    weights [I], centers [I, F], signs [I, F] of +-1, spread [F].
-    """
-
-    weights: np.ndarray
-    centers: np.ndarray
-    signs: np.ndarray
-    spread: np.ndarray
-
-
-class Prior(ABC):
-    """Distribution P_theta on R^F."""
-
-    kind: ClassVar[str]
-    keys: ClassVar[tuple[str, ...]]
+    def __init__(self, mean: Any, std: Any):
+        """Prior with these vectors of F entries each."""
+        self.mean, self.std = _vector("mean", mean), _vector("std", std)
+        if self.mean.size != self.std.size:
+            raise UserError(
+                f"prior: mean has {self.mean.size} entries and std has {self.std.size}; "
+                "give one each per spike"
+            )
+        if np.any(self.std < 0):
+            raise UserError(
+                f"prior: std {self.std.tolist()} has a negative entry; use 0 for a constant one"
+            )
 
     @property
-    @abstractmethod
     def dim_features(self) -> int:
         """Number F of spike directions."""
+        return self.mean.size
 
-    @abstractmethod
-    def images(self) -> Images:
-        """Mixture components and the signs of the noise in each of them."""
+    def signs(self) -> np.ndarray:
+        """All joint flips of the k directions with std > 0: [2^k, F] of +-1, identity first."""
+        fluctuating = np.flatnonzero(self.std > 0)
+        signs = np.ones((2**fluctuating.size, self.dim_features))
+        signs[:, fluctuating] = list(itertools.product((1.0, -1.0), repeat=fluctuating.size))
+        return signs
 
-    def log_likelihood_ratio(self, x: np.ndarray) -> np.ndarray:
-        """``log E_theta exp(theta . x - |theta|^2 / 2)`` [...] of projections x [F, ...].
-
-        The posterior of the hidden location is the softmax over tokens of this.
-        """
-        images = self.images()
-        variance = 1.0 + images.spread**2
-        quadratic = 0.5 * np.tensordot(images.spread**2 / variance, x**2, axes=1)
-        linear = np.tensordot(images.centers / variance, x, axes=1)
-        norm = 0.5 * (images.centers**2 / variance + np.log(variance)).sum(axis=1)
-        constant = np.log(images.weights) - norm
-        terms = linear + constant.reshape(-1, *(1,) * (x.ndim - 1))
-        return quadratic + np.logaddexp.reduce(terms, axis=0)
-
-    @abstractmethod
-    def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """``size`` independent draws of theta: array [size, F]."""
-
-    @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """Description from which :func:`make_prior` makes an equal prior."""
+        """``{"kind": ..., "mean": [...], "std": [...]}``."""
+        return {"kind": self.kind, "mean": self.mean.tolist(), "std": self.std.tolist()}
 
-
-class FiniteSupport(Prior):
-    """Prior on finitely many points: ``support()`` [n, F] with probabilities ``weights()`` [n]."""
-
-    @abstractmethod
-    def support(self) -> np.ndarray:
-        """Support points theta: array [n, F]."""
-
-    @abstractmethod
-    def weights(self) -> np.ndarray:
-        """Probabilities of the support points: array [n], summing to one."""
+    def __repr__(self) -> str:
+        """Expression that makes an equal prior."""
+        return f"{type(self).__name__}(mean={self.mean.tolist()}, std={self.std.tolist()})"
 
 
 @register
-class FlippingPrior(FiniteSupport):
+class FlippingPrior(_MeanAndStd, FiniteSupport):
     """Flipping spikes ``theta_f = mean_f + std_f s_f`` with independent fair signs s_f.
 
     ``std_f = 0`` makes direction f constant. Raises :class:`UserError` for shapes that differ,
@@ -101,27 +72,6 @@ class FlippingPrior(FiniteSupport):
     """
 
     kind = "flip"
-    keys = ("mean", "std")
-
-    def __init__(self, mean: Any, std: Any):
-        """Prior with these vectors of F entries each."""
-        self.mean, self.std = _mean_and_std(mean, std)
-
-    @property
-    def dim_features(self) -> int:
-        """Number F of spike directions."""
-        return self.mean.size
-
-    @property
-    def flipping(self) -> np.ndarray:
-        """Indices of the directions with std > 0 (F_flip of them)."""
-        return np.flatnonzero(self.std > 0)
-
-    def signs(self) -> np.ndarray:
-        """All joint flips: [2^F_flip, F] of +-1, +1 along constant directions, identity first."""
-        signs = np.ones((2**self.flipping.size, self.dim_features))
-        signs[:, self.flipping] = list(itertools.product((1.0, -1.0), repeat=self.flipping.size))
-        return signs
 
     def support(self) -> np.ndarray:
         """Support points mean + std * signs: [2^F_flip, F]."""
@@ -129,7 +79,7 @@ class FlippingPrior(FiniteSupport):
 
     def weights(self) -> np.ndarray:
         """Equal probabilities: [2^F_flip]."""
-        count = 2**self.flipping.size
+        count = len(self.signs())
         return np.full(count, 1.0 / count)
 
     def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
@@ -142,13 +92,86 @@ class FlippingPrior(FiniteSupport):
         spread = np.zeros(self.dim_features)
         return Images(self.weights(), self.support(), self.signs(), spread)
 
+
+@register
+class GaussianPrior(_MeanAndStd):
+    """Gaussian amplitudes ``theta_f ~ N(mean_f, std_f^2)``, independent.
+
+    Raises :class:`UserError` as :class:`FlippingPrior` does.
+    """
+
+    kind = "gauss"
+
+    def images(self) -> Images:
+        """One Gaussian, and the joint flips of noise and amplitude about the mean."""
+        signs = self.signs()
+        count = len(signs)
+        return Images(np.full(count, 1 / count), np.tile(self.mean, (count, 1)), signs, self.std)
+
+    def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        """``size`` independent draws of theta: array [size, F]."""
+        return self.mean + self.std * rng.standard_normal((size, self.dim_features))
+
+
+@register
+class DiscretePrior(FiniteSupport):
+    """General prior on finitely many points: ``support`` [n, F] with ``weights`` [n].
+
+    Raises :class:`UserError` for shapes that differ, weights that are not positive or do not sum
+    to one.
+    """
+
+    kind = "discrete"
+    keys = ("support", "weights")
+
+    def __init__(self, support: Any, weights: Any):
+        """Prior with these points, a row each, and their probabilities."""
+        self._weights = _vector("weights", weights)
+        rows = [_vector("support", row) for row in support] if np.iterable(support) else []
+        if len({row.size for row in rows}) != 1 or len(rows) != self._weights.size:
+            raise UserError(
+                f"prior: support must be {self._weights.size} rows of equal length, one per weight"
+            )
+        if np.any(self._weights <= 0) or abs(self._weights.sum() - 1.0) > 1e-9:
+            raise UserError(
+                f"prior: weights {self._weights.tolist()} must be positive and sum to one; "
+                f"they sum to {self._weights.sum():.6g}"
+            )
+        self._support = np.array(rows)
+
+    @property
+    def dim_features(self) -> int:
+        """Number F of spike directions."""
+        return self._support.shape[1]
+
+    def support(self) -> np.ndarray:
+        """Support points theta: array [n, F]."""
+        return self._support.copy()
+
+    def weights(self) -> np.ndarray:
+        """Probabilities of the support points: array [n]."""
+        return self._weights.copy()
+
+    def images(self) -> Images:
+        """One image per support point, with the same noise in each."""
+        spread = np.zeros(self.dim_features)
+        return Images(self.weights(), self.support(), np.ones_like(self._support), spread)
+
+    def sample(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        """``size`` independent draws of theta: array [size, F]."""
+        return self._support[rng.choice(self._weights.size, size, p=self._weights)]
+
     def to_dict(self) -> dict[str, Any]:
-        """``{"kind": "flip", "mean": [...], "std": [...]}``."""
-        return {"kind": self.kind, "mean": self.mean.tolist(), "std": self.std.tolist()}
+        """``{"kind": "discrete", "support": [[...], ...], "weights": [...]}``."""
+        return {
+            "kind": self.kind,
+            "support": self._support.tolist(),
+            "weights": self._weights.tolist(),
+        }
 
     def __repr__(self) -> str:
         """Expression that makes an equal prior."""
-        return f"FlippingPrior(mean={self.mean.tolist()}, std={self.std.tolist()})"
+        return f"DiscretePrior({self._support.tolist()}, {self._weights.tolist()})"
 
 
 def make_prior(description: Mapping[str, Any]) -> Prior:
@@ -158,7 +181,7 @@ def make_prior(description: Mapping[str, Any]) -> Prior:
     """
     arguments = dict(description)
     kind = arguments.pop("kind", None)
-    if kind not in PRIORS:
+    if not isinstance(kind, str) or kind not in PRIORS:
         raise UserError(f"prior: kind {kind!r} is unknown; choose one of {', '.join(PRIORS)}")
     keys = PRIORS[kind].keys
     missing = [key for key in keys if key not in arguments]
@@ -169,19 +192,7 @@ def make_prior(description: Mapping[str, Any]) -> Prior:
     return PRIORS[kind](**arguments)
 
 
-def _mean_and_std(mean: Any, std: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Both as float vectors of one length F >= 1, checked."""
-    mean, std = vector("mean", mean), vector("std", std)
-    if mean.size != std.size:
-        raise UserError(
-            f"prior: mean has {mean.size} entries and std has {std.size}; give one each per spike"
-        )
-    if np.any(std < 0):
-        raise UserError(f"prior: std {std.tolist()} has a negative entry; use 0 for a constant one")
-    return mean, std
-
-
-def vector(name: str, value: Any) -> np.ndarray:
+def _vector(name: str, value: Any) -> np.ndarray:
     """``value`` as a finite, non-empty float vector; :class:`UserError` naming ``name`` if not."""
     try:
         array = np.array(value, dtype=float)
