@@ -14,12 +14,16 @@ import numpy as np
 from hdattn.singlehead.quadrature import angle_rule
 from hdattn.singlehead.spectral import INTERVAL_NODES, FreeConvolution, _empty
 
+PANEL_NODES = 14
+NEARLY_OPEN = 0.3
+
 
 class DiscreteConvolution(FreeConvolution):
     """Target levels l [m] with masses [m] of sum 1; dim counts the eigenvalues behind them."""
 
     def __init__(self, levels: np.ndarray, masses: np.ndarray, sigma: float, dim: int):
         self.levels, self.masses, self.sigma, self.dim = levels, masses, sigma, dim
+        self.dips, self.open_gaps = self._find_dips()
         self.u_intervals = self._support()
         edges = self.u_intervals.ravel()
         self.intervals = (edges + sigma**2 * self._transform(edges)).reshape(-1, 2)
@@ -40,36 +44,37 @@ class DiscreteConvolution(FreeConvolution):
         """Intervals of u [k, 2]: the outer edges and every gap where phi falls below 1/sigma^2."""
         below = self.levels - self.sigma * np.sqrt(self.masses)
         above = self.levels + self.sigma * np.sqrt(self.masses)
-        gap, bottom = self._gaps()
+        gap = np.flatnonzero(self.open_gaps)
+        bottom = self.dips[gap]
         inner = np.concatenate([below[:1], above[gap], below[gap + 1], above[-1:]])
         ends = self.levels[[0, -1]] + np.array([-self.sigma, self.sigma])
         outer = np.concatenate([ends[:1], bottom, bottom, ends[1:]])
         return np.sort(self._edge(inner, outer)).reshape(-1, 2)
 
-    def _gaps(self) -> tuple[np.ndarray, np.ndarray]:
-        """Gaps between neighbours l_i, l_{i+1} that stay open: indices i and the minimiser of phi.
+    def _find_dips(self) -> tuple[np.ndarray, np.ndarray]:
+        """Minimiser of phi in each gap between neighbouring levels, and whether the gap is open.
 
-        The two neighbours alone give min phi >= (m_i^(1/3) + m_{i+1}^(1/3))^3 / width^2, so only
-        wide gaps need the search; phi is convex in each.
+        The two neighbours alone give min phi >= (m_i^(1/3) + m_{i+1}^(1/3))^3 / width^2, and where.
+        That place is good enough for gaps far from opening; in the others Newton finds the
+        minimum of phi, which is convex in each.
         """
         levels, root3 = self.levels, np.cbrt(self.masses)
         width = np.diff(levels)
-        wide = np.flatnonzero(width > self.sigma * (root3[:-1] + root3[1:]) ** 1.5)
-        lo, hi = levels[wide].copy(), levels[wide + 1].copy()
-        u = lo + width[wide] * root3[wide] / (root3[wide] + root3[wide + 1])
-        phi = np.empty(0)
+        dips = levels[:-1] + width * root3[:-1] / (root3[:-1] + root3[1:])
+        wide = np.flatnonzero(width > NEARLY_OPEN * self.sigma * (root3[:-1] + root3[1:]) ** 1.5)
+        lo, hi, u = levels[wide].copy(), levels[wide + 1].copy(), dips[wide]
         for _ in range(60 if wide.size else 0):
-            phi, slope, curvature = self._crowding(u)
+            _, slope, curvature = self._crowding(u)
             lo, hi = np.where(slope < 0, u, lo), np.where(slope > 0, u, hi)
             step = u - slope / curvature
             new = np.where((step > lo) & (step < hi), step, 0.5 * (lo + hi))
             moved, u = np.abs(new - u), new
-            # an open gap is all that is asked: the minimum itself need not be precise
-            if np.all((moved < 1e-6 * width[wide]) | (phi * self.sigma**2 < 0.5)):
+            if np.all(moved < 1e-6 * width[wide]):
                 break
-        phi = self._crowding(u)[0]
-        is_open = phi * self.sigma**2 < 1
-        return wide[is_open], u[is_open]
+        dips[wide] = u
+        is_open = np.zeros(width.size, dtype=bool)
+        is_open[wide] = self._crowding(u)[0] * self.sigma**2 < 1
+        return dips, is_open
 
     def _edge(self, inner: np.ndarray, outer: np.ndarray) -> np.ndarray:
         """Roots of phi = 1/sigma^2 between inner (phi above) and outer: Newton on phi^(-1/2)."""
@@ -142,17 +147,23 @@ class DiscreteConvolution(FreeConvolution):
         return above & (counts == 1) & (self.dim >= 20)
 
     def nodes(self, lower: float = -np.inf, upper: float = np.inf):
-        """Quadrature of the law between two cuts; intervals of few eigenvalues get few nodes."""
+        """Quadrature of the law between two cuts, `PANEL_NODES` for each level.
+
+        The density of a finite list ripples at the distance of its levels, also inside an
+        interval, so that no rule over a whole interval converges. Panels end at the dips between
+        the levels, where branch points come close to the real axis.
+        """
+        unit, weight = angle_rule(PANEL_NODES)
         pieces = []
-        for (lo, hi), (u_lo, u_hi), count in zip(
-            self.intervals, self.u_intervals, self.counts(), strict=True
-        ):
+        for (lo, hi), (u_lo, u_hi) in zip(self.intervals, self.u_intervals, strict=True):
             if hi <= lower or lo >= upper:
                 continue
             start = self._u_of_x(lower, u_lo, u_hi) if lo < lower else u_lo
             stop = self._u_of_x(upper, u_lo, u_hi) if hi > upper else u_hi
-            unit, weight = angle_rule(min(INTERVAL_NODES, 8 + 8 * count))
-            pieces.append((start + (stop - start) * unit, (stop - start) * weight))
+            within = self.dips[(self.dips > start) & (self.dips < stop)]
+            ends = np.concatenate([[start], within, [stop]])
+            width = np.diff(ends)[:, None]
+            pieces.append(((ends[:-1, None] + width * unit).ravel(), (width * weight).ravel()))
         if not pieces:
             return _empty()
         u, w = (np.concatenate(part) for part in zip(*pieces, strict=True))
