@@ -138,6 +138,11 @@ def fit(
     initial = _checked_start(start, (loss.dim, width_of(kappa, loss.dim)))
     tolerance = usual_tolerance if tolerance is None else tolerance
     max_iterations = usual_iterations if max_iterations is None else max_iterations
+    if not (tolerance > 0 and max_iterations >= 1):
+        raise UserError(
+            f"tolerance {tolerance}, max_iterations {max_iterations}: give a tolerance > 0 and "
+            "at least one iteration"
+        )
     task = penalised(loss, lam, initial.shape), initial.ravel(), tolerance, max_iterations
     if optimizer == "adam":
         minimum = adam(*task)
