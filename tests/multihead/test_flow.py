@@ -182,6 +182,21 @@ def test_gradient_flow_only_lowers_the_loss():
     assert flow.evaluations > flow.iterations
 
 
+def test_loss_along_the_flow_is_the_loss_of_its_states():
+    tau = np.linspace(0.0, 20.0, 101)
+    problem = FlowProblem("bayes", 4, STRONG, M0, R0, gamma=0.7)
+    flow = solve_flow(problem, tau, base_points=2**12, seed=4)
+    assert flow.iterations < 50  # so that the loss is followed on few points in between
+    population = PopulationLoss(
+        get_activation("bayes"), 4, STRONG, noise_dim=3, base_points=2**12, seed=4
+    )
+    for i in range(0, 101, 10):
+        v = noise_weights(flow.r[i] - flow.m[i] @ flow.m[i].T)
+        # The correction is interpolated to 2e-5, a fifth of the Sobol error at 2^14 points.
+        expected = population.loss(np.hstack([flow.m[i], v]), flow.b[i])
+        assert flow.loss[i] == pytest.approx(expected, abs=5e-5)
+
+
 def test_initial_order_parameters_have_the_law_of_random_heads():
     heads, features, dim, sigma, draws = 2, 2, 30, 0.2, 1000
     rng = np.random.default_rng(9)
@@ -237,5 +252,7 @@ def test_impossible_times_and_forms_are_refused():
         solve_flow(problem, np.array([1.0, 1.0]))
     with pytest.raises(UserError, match=r"the \(m, r\) form needs"):
         solve_flow(problem, np.array([1.0]), form="order_parameters")
+    with pytest.raises(UserError, match="'polar' is unknown; choose one of reduced"):
+        solve_flow(problem, np.array([1.0]), form="polar")
     with pytest.raises(UserError, match="at least their sum"):
         initial_order_parameters(0, 4, 2, sigma=0.1, dim=5)

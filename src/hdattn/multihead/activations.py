@@ -76,7 +76,7 @@ class Softmax(Activation):
 
     def pullback(self, weights, attention, c, e):
         """``d_hl = (1/H) s_hl (e_l - sum_l' s_hl' e_l')``."""
-        return _head_pullback(weights, e / len(weights)), None, None
+        return _head_pullback(weights, e / len(weights))[0], None, None
 
 
 @register
@@ -105,10 +105,9 @@ class SoftmaxOne(Activation):
         ``dl/db_h = (c/H) (1 - S_h) sum_l e_l s_hl`` with ``S_h = sum_l s_hl``, and
         ``dl/dc = sum_l e_l A_l / c``.
         """
-        share = e * (c / len(weights))
-        along = (weights * share).sum(axis=1)
-        d_c = (e * weights.mean(axis=0)).sum(axis=0)
-        return _head_pullback(weights, share), (1.0 - weights.sum(axis=1)) * along, d_c
+        d, along = _head_pullback(weights, e * (c / len(weights)))
+        dc = (e * weights.mean(axis=0)).sum(axis=0)
+        return d, (1.0 - weights.sum(axis=1)) * along, dc
 
 
 @register
@@ -132,11 +131,12 @@ class BayesSoftmax(Activation):
         return d, d.sum(axis=1), None
 
 
-def _head_pullback(weights: np.ndarray, e: np.ndarray) -> np.ndarray:
-    """``d_hl = s_hl (e_l - sum_l' s_hl' e_l')`` for weights s [H, L, *P], e [L, *P]."""
+def _head_pullback(weights: np.ndarray, e: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """``d_hl = s_hl (e_l - sum_l' s_hl' e_l')`` of weights s [H, L, *P], and that sum [H, *P]."""
     d = weights * e
-    d -= weights * d.sum(axis=1, keepdims=True)
-    return d
+    along = d.sum(axis=1)
+    d -= weights * along[:, None]
+    return d, along
 
 
 def per_head(b, chi: np.ndarray) -> np.ndarray:

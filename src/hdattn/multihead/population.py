@@ -84,14 +84,18 @@ class PopulationLoss:
             for block in self.blocks:
                 block[:, 0] *= self.scale[:, None]
 
-    def loss(self, weights: np.ndarray, b=0.0, c: float = 1.0) -> float:
-        """E at reduced weights [H, F+K]."""
+    def loss(self, weights: np.ndarray, b=0.0, c: float = 1.0, *, points: int = 0) -> float:
+        """E at reduced weights [H, F+K], on the first ``points`` base points if given.
+
+        ``points`` is rounded up to whole blocks of 1024.
+        """
+        blocks = self.blocks[: -(-points // _BLOCK)] if points else self.blocks
         total = 0.0
-        for weight, scores, _ in self._scores(weights):
+        for weight, scores, _ in self._scores(weights, blocks):
             attention = self.activation.attention(scores, b, c)
             attention[0] -= 1.0
             total += weight * np.vdot(attention, attention)
-        return float(total / self.base_points)
+        return float(total / sum(block.shape[-1] for block in blocks))
 
     def evaluate(
         self, weights: np.ndarray, b=0.0, c: float = 1.0, *, covariance: bool = False
@@ -101,7 +105,7 @@ class PopulationLoss:
         loss, grad_c = 0.0, 0.0
         grad_weights, grad_b = np.zeros((heads, self.dim)), np.zeros(heads)
         score_covariance = np.zeros((heads, heads)) if covariance else None
-        for weight, scores, (block, image) in self._scores(weights):
+        for weight, scores, (block, image) in self._scores(weights, self.blocks):
             attention, head_weights = self.activation.forward(scores, b, c)
             e = 2.0 * attention
             e[0] -= 2.0
@@ -124,10 +128,10 @@ class PopulationLoss:
         gradients = grad_weights / n, grad_b / n, float(grad_c / n)
         return Evaluation(float(loss / n), *gradients, score_covariance)
 
-    def _scores(self, weights: np.ndarray):
+    def _scores(self, weights: np.ndarray, blocks: list[np.ndarray]):
         """Yield (weight of the image, scores [H, L, block], (points of the block, image))."""
         heads = len(weights)
-        for block in self.blocks:
+        for block in blocks:
             flat = block.reshape(self.dim, -1)
             for image, weight in enumerate(self.images.weights):
                 scores = (weights * self.signs[image]) @ flat
