@@ -110,7 +110,7 @@ class Channel(ABC):
         jumps. cold: start every minimisation afresh.
         """
         ratio = M / self.prior_variance
-        spread = np.sqrt(max(Q - M * ratio, 1e-16 * Q))
+        spread = float(np.sqrt(max(Q - M * ratio, 1e-16 * Q)))
         sums = sum(self._block_sums(block, ratio, spread, V, cold) for block in self.blocks)
         pull_eta, pull_label, q_hat, train_loss, jump, v2 = (float(value) for value in sums)
         v_hat = -pull_eta / spread

@@ -57,7 +57,7 @@ class Penalty(ABC):
         s = self.denoise(a * x, strength)
         D = 2 / a * float(weights @ (s * h))
         Q = float(weights @ s**2)
-        M = float(weights @ (s * x)) - (b / a) ** 2 * a * D
+        M = float(weights @ (s * x) - (b / a) ** 2 * a * D)
         return Estimate(Q, M, D, float(weights @ self.value(s)), float(weights.sum()))
 
     def difference_square(self, target, a: float, b: float, strength: float) -> float:

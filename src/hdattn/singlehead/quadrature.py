@@ -60,9 +60,12 @@ def gaussian_trapezoid(step: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def sigmoid_step(slope: float) -> float:
-    """Trapezoidal step that resolves sigmoid(slope x) under a standard Gaussian to 1e-10."""
+    """Trapezoidal step that resolves sigmoid(slope x) under a standard Gaussian to 1e-10.
+
+    Not below 1/64: steeper sigmoids are steps there, right to 1e-3.
+    """
     strip = np.pi / max(slope, 1e-12)
-    return float(min(0.5, 2 * np.pi * strip / 24))
+    return float(np.clip(2 * np.pi * strip / 24, 1 / 64, 0.5))
 
 
 @lru_cache(maxsize=16)

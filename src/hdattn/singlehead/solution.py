@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from hdattn.singlehead.channel import ChannelMoments
 from hdattn.singlehead.denoisers import PENALTIES
+from hdattn.singlehead.population import attention_error, error_floor
 from hdattn.singlehead.problem import Problem
+
+JUMPY = 1e-3  # jump probability from which a point is flagged
 
 
 @dataclass(frozen=True)
@@ -15,8 +19,9 @@ class Solution:
     """A solved (or unsolved: see `converged`, `residual`, `flags`) point.
 
     Q = Tr S^2/d, M = Tr S S0/d, V and the hatted parameters of the state evolution; errors per
-    sample; `spectrum` of S: {"atom_at_zero", "edges": [[lo, hi], ...], "outliers": [...]}.
-    objective = train_loss + penalty_value, the minimum of the ERM objective divided by n.
+    sample; objective = train_loss + penalty_value, the minimum of the ERM objective divided by n.
+    input_channel: (a, b, strength) with S = phi(a S0 + b Z); None when S = ray * S0, ray = 0
+    included.
     """
 
     problem: Problem
@@ -40,9 +45,7 @@ class Solution:
     seconds: float
     flags: list[str] = field(default_factory=list)
     input_channel: tuple[float, float, float] | None = None
-    """(a, b, strength) with S = phi(a S0 + b Z); None when S = 0 or S = scale * S0."""
     ray: float = 0.0
-    """Without an input channel, S = ray * S0."""
 
     @property
     def objective(self) -> float:
@@ -93,3 +96,60 @@ class Solution:
         slope = penalty.slope(r[kept], strength)
         density[kept] = self._law().density(r[kept] / a) / (a * slope)
         return density.reshape(s.shape)
+
+
+def build_solution(
+    problem: Problem,
+    order: tuple[float, float, float],
+    moments: ChannelMoments,
+    *,
+    penalty_value: float = 0.0,
+    rank_fraction: float = 0.0,
+    replicon: float = 0.0,
+    flags: tuple[str, ...] = (),
+    **rest,
+) -> Solution:
+    """A Solution from (Q, M, V), the channel's moments and what else is known; adds the errors."""
+    P, beta, beta0 = problem.label_variance, problem.beta, problem.beta0
+    Q, M, V = order
+    solution = Solution(
+        problem=problem,
+        Q=Q,
+        M=M,
+        V=V,
+        q_hat=moments.q_hat,
+        m_hat=moments.m_hat,
+        v_hat=moments.v_hat,
+        Q0=problem.target.Q0,
+        test_error=attention_error(Q, M, P, beta, beta0),
+        test_error_floor=error_floor(problem.target.Q0, P, beta, beta0)[0],
+        train_loss=moments.train_loss,
+        penalty_value=penalty_value,
+        rank_fraction=rank_fraction,
+        jump_probability=moments.jump_probability,
+        replicon=replicon,
+        **rest,
+    )
+    return replace(solution, flags=[*flags, *_flags(solution)])
+
+
+def _flags(solution: Solution) -> list[str]:
+    """What tells against trusting a solution, one line each."""
+    flags = []
+    if not solution.converged:
+        flags.append(f"not converged: residual {solution.residual:.1e}")
+    if solution.jump_probability > JUMPY:
+        flags.append(
+            f"jump: two minima of the prox compete with probability {solution.jump_probability:.1e}"
+        )
+    if solution.replicon >= 1:
+        flags.append(f"replicon {solution.replicon:.3g}: the replica-symmetric theory is unstable")
+    problem = solution.problem
+    if problem.penalty == "nuclear" and solution.rank_fraction > problem.kappa:
+        flags.append(
+            f"rank above kappa: the theory is that of a wider student, p/d of at least "
+            f"{solution.rank_fraction:.4g}"
+        )
+    if solution.Q == 0:
+        flags.append("S = 0: the penalty exceeds what the data can pull")
+    return flags

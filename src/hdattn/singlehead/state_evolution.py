@@ -16,14 +16,14 @@ from hdattn.errors import NotYet
 from hdattn.singlehead.anderson import AndersonMixer
 from hdattn.singlehead.channel import Channel, ChannelMoments
 from hdattn.singlehead.denoisers import PENALTIES, Estimate
-from hdattn.singlehead.population import attention_error, error_floor
 from hdattn.singlehead.problem import Problem
-from hdattn.singlehead.solution import Solution
+from hdattn.singlehead.solution import Solution, build_solution
+from hdattn.singlehead.thresholds import solve_ridgeless
 from hdattn.singlehead.two_tokens import TwoTokenChannel
 
 NODES = 18
-COLLAPSED = 1e-12  # Q/Q0 below which S is taken to vanish
-JUMPY = 1e-3  # jump probability from which a point is flagged
+VANISHED = 1e-12  # Q/Q0 below which S is taken to vanish
+ANNEALING = (300.0, 30.0, 5.0, 1.0)  # multiples of the penalty on the way to a hard point
 
 
 @dataclass
@@ -46,7 +46,7 @@ class _Map:
             self.problem.target, *self.input_channel
         )
         new_V = self.estimate.D / (2 * self.problem.alpha * self.moments.v_hat)
-        self.collapsed = self.estimate.Q <= 1e-3 * COLLAPSED * Q
+        self.collapsed = self.estimate.Q <= 1e-3 * VANISHED * Q
         if self.collapsed:
             # the threshold exceeds the edge: S shrinks; how fast is immaterial
             return point + np.array([-2.0, 0.0, -2.0])
@@ -78,22 +78,31 @@ def solve(
     *,
     nodes: int = NODES,
     tol: float = 1e-7,
-    max_iterations: int = 300,
+    max_iterations: int = 150,
     start: tuple[float, float, float] | None = None,
 ) -> Solution:
     """Solve one point.
 
     nodes: lattice points across the Gaussian ball per axis of the output channel (even; 18 give
     about 1e-5). tol: largest change of (log Q, atanh M/sqrt(Q Q0), log V) at the fixed point.
-    start: (Q, M, V). Returns a Solution; non-convergence is told by `converged` and `residual`.
+    start: (Q, M, V). When the iteration fails from there, the point is approached from stronger
+    penalties. Returns a Solution; non-convergence is told by `converged` and `residual`.
     """
     began = time.perf_counter()
+    if problem.lam == 0:
+        return solve_ridgeless(problem)
+    channel = make_channel(problem, nodes)
+    outcome = _iterate(_Map(problem, channel), _start(problem, start), tol, max_iterations)
+    if not outcome.residual < tol:
+        outcome = _anneal(problem, channel, tol, max_iterations, outcome)
+    return _finish(outcome, tol, began)
+
+
+def make_channel(problem: Problem, nodes: int) -> Channel:
+    """The output channel of a problem."""
     if problem.tokens != 2:
         raise NotYet(f"tokens = {problem.tokens}: the state evolution is offered for tokens = 2")
-    channel = TwoTokenChannel(problem.label_variance, problem.beta, problem.beta0, nodes)
-    sweep = _Map(problem, channel)
-    point, iterations, residual = _iterate(sweep, _start(problem, start), tol, max_iterations)
-    return _finish(sweep, point, iterations, residual, tol, began)
+    return TwoTokenChannel(problem.label_variance, problem.beta, problem.beta0, nodes)
 
 
 def solve_curve(problem: Problem, alphas, **options) -> list[Solution]:
@@ -116,52 +125,99 @@ def _start(problem: Problem, start) -> np.ndarray:
     return _encode(*start, Q0)
 
 
-def _iterate(sweep: _Map, point, tol: float, max_iterations: int):
+@dataclass
+class _Outcome:
+    """Where an iteration ended; S = 0 when `vanished`."""
+
+    sweep: _Map
+    point: np.ndarray
+    iterations: int
+    residual: float
+    vanished: bool = False
+
+
+def _iterate(sweep: _Map, point, tol: float, max_iterations: int) -> _Outcome:
     """Anderson iteration; the residual that counts is that of a map with fresh prox starts."""
     mixer = AndersonMixer()
-    residual = np.inf
+    best = (np.inf, point)
     for iteration in range(1, max_iterations + 1):
         image = sweep(point)
-        residual = np.abs(image - point).max()
+        if sweep.collapsed:
+            if image[0] < np.log(VANISHED * sweep.problem.target.Q0):
+                return _Outcome(sweep, image, iteration, 0.0, vanished=True)
+            point, mixer = image, AndersonMixer()
+            continue
+        residual = _distance(point, image)
         if residual < tol:
             image = sweep(point, cold=True)
-            residual = np.abs(image - point).max()
+            residual = _distance(point, image)
             if residual < tol:
-                return point, iteration, residual
-        if point[0] < np.log(COLLAPSED * sweep.problem.target.Q0):
-            return point, iteration, residual
+                return _Outcome(sweep, point, iteration, residual)
+        if residual < best[0]:
+            best = (residual, point)
         point = mixer.propose(point, image)
-    return point, max_iterations, residual
+    return _Outcome(sweep, best[1], max_iterations, best[0])
 
 
-def _finish(sweep: _Map, point, iterations, residual, tol, began) -> Solution:
-    problem = sweep.problem
-    image = sweep(point, cold=True)
-    residual = float(np.abs(image - point).max())
-    moments, estimate, P = sweep.moments, sweep.estimate, problem.label_variance
-    Q, M, V = _decode(point, problem.target.Q0)
-    penalty = PENALTIES[problem.penalty]
-    D2 = penalty.difference_square(problem.target, *sweep.input_channel)
-    replicon = D2 * moments.v2 / (2 * problem.alpha * moments.v_hat**2)
-    return Solution(
-        problem=problem,
-        Q=Q,
-        M=M,
-        V=V,
-        q_hat=moments.q_hat,
-        m_hat=moments.m_hat,
-        v_hat=moments.v_hat,
-        Q0=problem.target.Q0,
-        test_error=attention_error(Q, M, P, problem.beta, problem.beta0),
-        test_error_floor=error_floor(problem.target.Q0, P, problem.beta, problem.beta0)[0],
-        train_loss=moments.train_loss,
+def _anneal(problem: Problem, channel: Channel, tol, max_iterations, failed: _Outcome) -> _Outcome:
+    """Continuation from stronger penalties; the better of this and the failed attempt."""
+    point, total = _start(problem, None), failed.iterations
+    for factor in ANNEALING:
+        sweep = _Map(replace(problem, lam=factor * problem.lam), channel)
+        outcome = _iterate(sweep, point, tol if factor == 1 else 1e-3, max_iterations)
+        total += outcome.iterations
+        if not outcome.vanished:
+            point = outcome.point
+    outcome.iterations = total
+    return outcome if outcome.residual < failed.residual else failed
+
+
+def _distance(point: np.ndarray, image: np.ndarray) -> float:
+    """Largest change of (log Q, atanh M/sqrt(Q Q0), log V).
+
+    Close to perfect recovery, where the second coordinate diverges and rounding moves it, its
+    change counts in proportion to 1 - M^2/(Q Q0).
+    """
+    change = np.abs(image - point)
+    change[1] *= min(1.0, 1e3 / np.cosh(min(point[1], 300.0)) ** 2)
+    return float(change.max())
+
+
+def _finish(outcome: _Outcome, tol: float, began: float) -> Solution:
+    """Evaluate everything at the fixed point, with fresh starts of the prox."""
+    sweep, problem = outcome.sweep, outcome.sweep.problem
+    if outcome.vanished:
+        return _vanished(outcome, began)
+    image = sweep(outcome.point, cold=True)
+    residual = _distance(outcome.point, image)
+    moments, estimate = sweep.moments, sweep.estimate
+    D2 = PENALTIES[problem.penalty].difference_square(problem.target, *sweep.input_channel)
+    return build_solution(
+        problem,
+        _decode(outcome.point, problem.target.Q0),
+        moments,
         penalty_value=problem.lam_eff / problem.alpha * estimate.penalty,
         rank_fraction=estimate.rank_fraction,
-        jump_probability=moments.jump_probability,
-        replicon=replicon,
+        replicon=D2 * moments.v2 / (2 * problem.alpha * moments.v_hat**2),
+        input_channel=sweep.input_channel,
         converged=residual < tol,
-        iterations=iterations,
+        iterations=outcome.iterations,
         residual=residual,
         seconds=time.perf_counter() - began,
-        input_channel=sweep.input_channel,
+    )
+
+
+def _vanished(outcome: _Outcome, began: float) -> Solution:
+    """S = 0: the penalty exceeds what the data can pull. Hats are those of the channel at zero."""
+    problem = outcome.sweep.problem
+    small = 1e-10
+    moments = outcome.sweep.channel.moments(small * problem.target.Q0, 0.0, small, cold=True)
+    return build_solution(
+        problem,
+        (0.0, 0.0, 0.0),
+        moments,
+        converged=True,
+        iterations=outcome.iterations,
+        residual=0.0,
+        seconds=time.perf_counter() - began,
     )

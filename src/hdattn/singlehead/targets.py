@@ -24,7 +24,7 @@ class MarchenkoPastur:
     @property
     def Q0(self) -> float:
         """Tr S0^2 / d."""
-        return 1.0 + self.kappa0
+        return 1.0 + float(self.kappa0)
 
     @property
     def T0(self) -> float:
