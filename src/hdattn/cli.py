@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import signal
 import sys
 import warnings
 from collections.abc import Sequence
@@ -48,13 +48,9 @@ for command in (singlehead, multihead, *COMMANDS):
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave with its exit status; never a traceback for bad input."""
     warnings.showwarning = _show_warning
-    try:
-        status = run(arguments)
-        sys.stdout.flush()
-    except BrokenPipeError:  # the reader, say `head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        status = 0
-    sys.exit(status)
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end quietly when `head` has seen enough
+    sys.exit(run(arguments))
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -72,7 +72,9 @@ def flow(as_json: bool, **values: Any) -> int:
     prior = make_prior(values, enumerated=True)
     if values["init_m"] is not None:
         refuse(unwanted(["seed", "sigma"], "--init-m says where to start"))
-    m, r = _flow_start(values, head_count(values), prior.dim_features)
+    heads = head_count(values)
+    _require_sobol(values["tokens"] * (prior.dim_features + heads))
+    m, r = _flow_start(values, heads, prior.dim_features)
     problem = FlowProblem(
         values["activation"], values["tokens"], prior, m, r, gamma=values["gamma"]
     )
@@ -167,13 +169,27 @@ def _times(values: dict[str, Any]) -> Any:
 def _flow_start(values: dict[str, Any], heads: int, features: int) -> tuple[Any, Any]:
     """m [H, F] and r [H, H] at tau = 0: given, or drawn."""
     from hdattn.multihead.order_parameters import initial_order_parameters
+    from hdattn.multihead.start import GaussianStart
 
     if values["init_m"] is None:
+        for message in GaussianStart(sigma=values["sigma"]).messages():
+            warn(message)
         return initial_order_parameters(
             values["seed"], heads, features, sigma=values["sigma"], dim=values["dim"]
         )
     m = matrix("init_m", values["init_m"], (heads, features))
     return m, matrix("init_r", values["init_r"], (heads, heads))
+
+
+def _require_sobol(dim: int) -> None:
+    """Refuse more dimensions, tokens times (spikes + heads), than Sobol points have."""
+    from scipy.stats.qmc import Sobol
+
+    if dim > Sobol.MAXDIM:
+        raise UserError(
+            f"tokens x (spikes + heads) is {dim}, the flow can average over {Sobol.MAXDIM} "
+            "dimensions; lower --heads or --tokens"
+        )
 
 
 def _sgd_start(values: dict[str, Any], heads: int, features: int) -> dict[str, Any]:

@@ -61,21 +61,21 @@ activation_option = option(
     type=Registered("activation", "ACTIVATIONS", ("softmax", "softmax1", "bayes")),
     required=True,
     metavar="softmax|softmax1|bayes",
-    help="How heads share attention: bayes is B-softmax; softmax1 not yet.",
+    help="How heads share attention; bayes is B-softmax.",
 )
 prior_options = together(
     option("--tokens", type=TWO_OR_MORE, default=5, help="Tokens L of a sequence."),
     option(
         "--prior",
         type=Registered("prior", "PRIORS", ("flip", "gauss", "discrete")),
-        default="flip",
         metavar="flip|gauss|discrete",
-        help="Law of the spike amplitudes theta; gauss and discrete not yet.",
+        help="Law of the spike amplitudes theta: mean + std times fair signs; normal; or on "
+        "given points. Without it flip, or discrete where --support is given.",
     ),
     option("--mean", type=VECTOR, help="Mean of theta, a number per spike: 0.8,0."),
     option("--std", type=VECTOR, help="Spread of theta, a number per spike: 0,2."),
-    option("--support", type=MATRIX, help="Points of a discrete prior, a row each (not yet)."),
-    option("--weights", type=VECTOR, help="Their probabilities (not yet)."),
+    option("--support", type=MATRIX, help="Points theta of a discrete prior, a row each."),
+    option("--weights", type=VECTOR, help="Their probabilities, a number per point."),
 )
 
 
@@ -109,9 +109,7 @@ def make_prior(values: dict[str, Any], *, enumerated: bool) -> Prior:
     from hdattn.multihead.priors import PRIORS
     from hdattn.multihead.priors import make_prior as make
 
-    kind = values["prior"]
-    if "discrete" not in PRIORS and given("support", "weights"):
-        raise not_yet("a discrete prior (--support, --weights)")
+    kind = values["prior"] or _kind_of_prior()
     keys = PRIORS[kind].keys
     others = [name for name in _PRIOR_OPTIONS if name not in keys]
     refuse(missing(keys, f"--prior {kind} needs it") + unwanted(others, f"--prior {kind} has none"))
@@ -123,6 +121,11 @@ def make_prior(values: dict[str, Any], *, enumerated: bool) -> Prior:
             f"enumerate; give at most {_MOST_FLIPS}"
         )
     return prior
+
+
+def _kind_of_prior() -> str:
+    on_points = given("support", "weights") and not given("mean", "std")
+    return "discrete" if on_points else "flip"
 
 
 def head_count(values: dict[str, Any]) -> int:

@@ -16,11 +16,10 @@ from hdattn.commands.singlehead_options import (
     target_dim,
     tokens_option,
 )
-from hdattn.commands.singlehead_train import NARROW, train
+from hdattn.commands.singlehead_train import train
 from hdattn.commands.values import POINTS
 
 if TYPE_CHECKING:
-    from hdattn.singlehead.problem import Problem
     from hdattn.singlehead.solution import Solution
 
 SOLUTION = (
@@ -60,7 +59,7 @@ def solve(as_json: bool, **values: Any) -> int:
     """Solve the state evolution at one point: overlaps, errors, rank."""
     solution = _solution(values)
     emit({name: getattr(solution, name) for name in SOLUTION}, as_json)
-    return _status(solution)
+    return 0 if solution.converged else 1
 
 
 @singlehead.command(cls=Command)
@@ -74,7 +73,7 @@ def density(as_json: bool, points: int, **values: Any) -> int:
     x = _grid(solution.spectrum["edges"], points)
     result = {"x": x, "density": solution.density(x), "atom_at_zero": solution.atom_at_zero}
     emit(result, as_json, columns=("x", "density"))
-    return _status(solution)
+    return 0 if solution.converged else 1
 
 
 @singlehead.command(cls=Command)
@@ -103,52 +102,24 @@ for name, what in {
 
 
 def _solution(values: dict[str, Any]) -> Solution:
-    """Solve what the options describe; doubts about the solution go to stderr."""
-    problem = make_problem(values)
-    solution = _solve(problem)
-    for doubt in _doubts(problem, solution):
-        warn(doubt)
+    """Solve what the options describe; what tells against trusting it goes to stderr."""
+    from hdattn.singlehead.state_evolution import solve
+
+    solution = solve(make_problem(values))
+    for flag in solution.flags:
+        warn(flag)
     return solution
 
 
-def _solve(problem: Problem) -> Solution:
-    if problem.lam == 0:
-        from hdattn.singlehead.thresholds import solve_ridgeless
-
-        return solve_ridgeless(problem)
-    from hdattn.singlehead.state_evolution import solve
-
-    return solve(problem)
-
-
-def _doubts(problem: Problem, solution: Solution) -> list[str]:
-    """Warnings about a solution, one line each."""
-    doubts = []
-    if problem.penalty == "nuclear" and problem.kappa < solution.rank_fraction:
-        doubts.append(
-            f"kappa = {problem.kappa:g} is below the rank fraction {solution.rank_fraction:.4g} of "
-            f"the solution: {NARROW}"
-        )
-    return doubts
-
-
-def _status(solution: Solution) -> int:
-    """Exit status; what did not converge is said on stderr."""
-    if solution.converged:
-        return 0
-    warn(f"not converged after {solution.iterations} iterations: residual {solution.residual:.2g}")
-    return 1
-
-
 def _grid(edges: list[list[float]], points: int) -> Any:
-    """``points`` points over the intervals, in proportion to width, denser at the edges."""
+    """``points`` points shared out to the intervals, dense at edges: square roots end there."""
     import numpy as np
 
-    intervals = np.asarray(edges, dtype=float).reshape(-1, 2)
-    if not len(intervals):
-        return np.empty(0)
-    widths = np.diff(intervals, axis=1)[:, 0].cumsum()
-    counts = np.diff(np.rint(points * widths / widths[-1]).astype(int), prepend=0)
-    angles = (np.pi * (np.arange(count) + 0.5) / count for count in counts)
-    pairs = zip(intervals, angles, strict=True)
-    return np.concatenate([low + (high - low) * np.sin(a / 2) ** 2 for (low, high), a in pairs])
+    parts = np.array_split(np.arange(points), max(1, len(edges)))
+    pieces = []
+    for (low, high), part in zip(edges, parts, strict=False):
+        unit = (1 - np.cos(np.linspace(0, np.pi, len(part)))) / 2
+        # A bulk that starts at zero is cut there: its first point is the limit from the right.
+        start = max(low, 1e-9 * high)
+        pieces.append(start + (high - start) * unit)
+    return np.concatenate(pieces) if pieces else np.empty(0)

@@ -17,7 +17,12 @@ kappa0_option = option("--kappa0", type=POSITIVE, default=0.5, help="Width p0/d 
 noise_option = option(
     "--noise", type=NON_NEGATIVE, default=0.5, help="Label noise Delta, inside the softmax."
 )
-tokens_option = option("--tokens", type=TWO_OR_MORE, default=2, help="Tokens T of a sequence.")
+tokens_option = option(
+    "--tokens",
+    type=TWO_OR_MORE,
+    default=2,
+    help="Tokens T of a sequence; solve and density know 2 only, so far.",
+)
 
 problem_options = together(
     option("--alpha", type=POSITIVE, required=True, help="Samples n / d^2."),

@@ -18,11 +18,6 @@ from hdattn.errors import UserError
 if TYPE_CHECKING:
     from hdattn.singlehead.samples import SampleStream
 
-NARROW = (
-    "theory then describes the minimum over all S >= 0, which a W of this width cannot reach; "
-    "training ends at a higher objective"
-)
-
 
 @click.command(cls=Command)
 @problem_options
@@ -124,7 +119,10 @@ def _status(columns: dict[str, list], values: dict[str, Any]) -> int:
     dim = values["dim"]
     width = max(1, round(values["kappa"] * dim))
     if width < dim and max(columns["rank_fraction"]) * dim > width - 0.5:
-        warn(f"S has the largest rank that kappa = {values['kappa']:g} allows: {NARROW}")
+        warn(
+            f"S has the largest rank that kappa = {values['kappa']:g} allows: the theory is that "
+            "of a wider W, whose objective is lower"
+        )
     late = columns["converged"].count(False)
     if late:
         warn(f"not converged: {late} of {len(columns['converged'])} instances")

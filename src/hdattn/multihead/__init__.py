@@ -8,7 +8,7 @@ from hdattn.lazy import lazy_names
 __getattr__, __dir__, __all__ = lazy_names(
     "hdattn.multihead",
     {
-        "priors": "FlippingPrior make_prior",
+        "priors": "DiscretePrior FlippingPrior GaussianPrior make_prior",
         "activations": "get_activation",
         "population": "PopulationLoss",
         "quadrature": "population_loss",
