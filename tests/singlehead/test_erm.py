@@ -6,7 +6,6 @@ import pytest
 from hdattn.errors import UserError
 from hdattn.singlehead.erm import (
     attention_matrix,
-    curvature_scaling,
     draw_start,
     fit,
     penalised,
@@ -15,6 +14,7 @@ from hdattn.singlehead.erm import (
 )
 from hdattn.singlehead.objective import AttentionLoss
 from hdattn.singlehead.optimisers import lbfgs
+from hdattn.singlehead.preconditioner import curvature_scaling
 from hdattn.singlehead.samples import SampleStream, draw_teacher
 
 

@@ -14,7 +14,7 @@ Function = Callable[[Array], tuple[float, Array]]
 LinearMap = Callable[[Array], Array]
 Scaling = Callable[[Array], tuple[LinearMap, LinearMap]]
 
-MEMORY = 30  # pairs kept by L-BFGS; 10 to 20 % fewer evaluations than 10, at no visible cost
+MEMORY = 10  # pairs kept by L-BFGS; more save no evaluations in the rescaled coordinates
 WARM_UP = 15  # steps of L-BFGS before its coordinates are rescaled; 10 to 20 serve as well
 ADAM_RATE, ADAM_MEAN, ADAM_SQUARE, ADAM_EPSILON = 0.1, 0.9, 0.999, 1e-8
 SUSTAINED = 10  # steps over which a change must stay below the tolerance
