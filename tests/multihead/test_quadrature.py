@@ -102,6 +102,8 @@ def test_impossible_order_parameters_are_refused():
         population_loss("softmax", 3, PRIOR, M, M @ M.T - 0.1 * np.eye(3))
     with pytest.raises(UserError, match="not symmetric"):
         population_loss("softmax", 3, PRIOR, M, M @ M.T + np.triu(np.ones((3, 3)), 1))
+    with pytest.raises(UserError, match="tokens is 1"):
+        population_loss("softmax", 1, PRIOR, M)
     with pytest.raises(UserError, match="must be 3 x 3"):
         population_loss("softmax", 3, PRIOR, M, np.eye(2))
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from hdattn.errors import UserError
 from hdattn.multihead.priors import FiniteSupport, Prior
 from hdattn.multihead.quadrature import sobol_loss
 from hdattn.multihead.token_moments import (
@@ -28,8 +27,6 @@ def bayes_risk(tokens: int, prior: Prior) -> Quadrature:
     many directions, by Sobol points. The error covers the disagreement of the two expressions
     ``1 - pi_eps`` and ``1 - sum_l pi_l^2``. Raises :class:`UserError` for L < 2.
     """
-    if tokens < 2:
-        raise UserError(f"tokens is {tokens}; a sequence needs at least 2")
     try:
         fine, coarse = (_expressions(tokens, prior, step) for step in (1.0, 4.0 / 3.0))
     except GridTooLargeError:

@@ -31,8 +31,6 @@ class Plateau:
 
 def plateau(tokens: int, mu: float) -> Plateau:
     """Loss and betas, by one-dimensional quadrature. Raises :class:`UserError` for L < 2."""
-    if tokens < 2:
-        raise UserError(f"tokens is {tokens}; a sequence needs at least 2")
     return Plateau(
         refine(lambda step: 1.0 - _moments(tokens, mu, step).expect(1), 0.5),
         refine(lambda step: _beta_softmax(_moments(tokens, mu, step)), 0.5),

@@ -79,7 +79,12 @@ class TokenMoments:
         highest: int = 2,
         log_idle: float = -np.inf,
     ):
-        """Tabulate phi_k(s), psi_k(s) for k up to ``highest``; ``log_idle`` is log f_0."""
+        """Tabulate phi_k(s), psi_k(s) for k up to ``highest``; ``log_idle`` is log f_0.
+
+        Raises :class:`UserError` for fewer than two tokens.
+        """
+        if tokens < 2:
+            raise UserError(f"tokens is {tokens}; a sequence needs at least 2")
         kept = np.maximum(grid.visible, grid.hidden) > 1e-14
         laws = np.stack([grid.visible[kept], grid.hidden[kept]], axis=1)
         self.tokens = tokens
