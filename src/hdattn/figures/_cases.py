@@ -16,7 +16,6 @@ from hdattn.figures._trajectories import Trajectories, loss_windows
 if TYPE_CHECKING:
     from hdattn.store import Record
 
-ALLOWANCE = 1.5  # constant C of the finite-size correction C/D
 CHECKED = (0.25, 0.5, 1.0)  # fractions of the time of the first split at which theory is tested
 
 
@@ -87,7 +86,12 @@ class Case:
         ]
 
     def validation(self, figure: str) -> Iterator[dict[str, Any]]:
-        """Theory against simulation until the first split, run by run."""
+        """Theory against simulation until the first split, run by run.
+
+        The allowance for finite size is C/D with C = E |theta|^2, since at dimension D the hidden
+        token weighs 1 + |theta|^2 / D in the loss.
+        """
+        constant = float(np.sum(np.square([self.section.mean, self.section.std])))
         records = sorted({max(1, round(fraction * self.split)) for fraction in CHECKED})
         for quantity, (theory, simulation) in self._compared().items():
             for k in records:
@@ -95,7 +99,7 @@ class Case:
                     f"{self.activation} tau={self.sgd.tau[k]:g}",
                     theory[self.averaged, k],
                     simulation[self.averaged, k],
-                    ALLOWANCE,
+                    constant,
                     self.section.dim,
                     figure=figure,
                     quantity=quantity,

@@ -45,17 +45,22 @@ class Trajectories:
 
     def at(self, values: np.ndarray, tau: np.ndarray) -> np.ndarray:
         """``values`` [I, T, ...] of these trajectories at other times ``tau``, by interpolation."""
-        right = np.clip(np.searchsorted(self.tau, tau), 1, len(self.tau) - 1)
-        left = right - 1
-        weight = (tau - self.tau[left]) / (self.tau[right] - self.tau[left])
+        left = self._left(tau)
+        weight = (tau - self.tau[left]) / (self.tau[left + 1] - self.tau[left])
         weight = weight.reshape(-1, *(1,) * (values.ndim - 2))
-        return values[:, left] * (1 - weight) + values[:, right] * weight
+        return values[:, left] * (1 - weight) + values[:, left + 1] * weight
 
     def averages(self, values: np.ndarray, edges: np.ndarray) -> np.ndarray:
         """Mean [I, W] of ``values`` [I, T] between consecutive times ``edges`` [W + 1]."""
         steps = np.diff(self.tau) * (values[:, 1:] + values[:, :-1]) / 2
         integral = np.concatenate([np.zeros((len(values), 1)), np.cumsum(steps, axis=1)], axis=1)
-        return np.diff(self.at(integral, edges), axis=1) / np.diff(edges)
+        left = self._left(edges)
+        rest = (edges - self.tau[left]) * (values[:, left] + self.at(values, edges)) / 2
+        return np.diff(integral[:, left] + rest, axis=1) / np.diff(edges)
+
+    def _left(self, tau: np.ndarray) -> np.ndarray:
+        """Position of the last record before each time, of the first of two records at least."""
+        return np.clip(np.searchsorted(self.tau, tau) - 1, 0, len(self.tau) - 2)
 
 
 def loss_windows(tau: np.ndarray) -> np.ndarray:

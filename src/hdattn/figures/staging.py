@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from pydantic import Field, ValidationInfo, field_validator
@@ -33,11 +33,20 @@ SPIKES = (style.BLACK, style.PURPLE, style.ORANGE, style.SKY, style.GREEN)  # co
 class Section(MultiHead):
     """Configuration of the figure."""
 
-    tau_max: Annotated[dict[Literal["softmax", "bayes"], Positive], Field(min_length=1)] = size(
+    tau_max: Annotated[dict[str, Positive], Field(min_length=1)] = size(
         {"softmax": 200, "bayes": 100},
         "Activations shown, each with the time tau = gamma samples / dim at which it ends.",
     )
     records: Annotated[Count, Field(ge=5)] = size(41, "Times at which SGD is recorded.")
+
+    @field_validator("tau_max", mode="before")
+    @classmethod
+    def _known(cls, tau_max: Any) -> Any:
+        if not isinstance(tau_max, Mapping) or not set(tau_max) <= set(NAMES):
+            raise ValueError(
+                f"{tau_max!r} will not do; map {' and '.join(NAMES)} (or one of them) to a time"
+            )
+        return tau_max
 
     @field_validator("tau_max")
     @classmethod

@@ -23,7 +23,7 @@ def instances(parameters: Mapping[str, Any]) -> range:
 
 def times(parameters: Mapping[str, Any]) -> np.ndarray:
     """Times tau of the records: [tau_points]."""
-    return np.linspace(0.0, parameters["tau_max"], parameters["tau_points"])
+    return np.linspace(0.0, float(parameters["tau_max"]), parameters["tau_points"])
 
 
 def seeds(parameters: Mapping[str, Any]) -> dict[str, Any]:
