@@ -71,12 +71,15 @@ def test_a_label_is_kept_when_all_points_are_flagged():
     assert axis.get_legend_handles_labels()[1] == ["s"]
 
 
-def test_atom_has_the_area_of_its_weight():
+def test_atom_is_as_high_as_its_weight():
     with style.context():
         (axis,) = style.panels(style.new_figure())
-        style.atom(axis, 0.0, 0.25, 0.6, style.GREY)
+        axis.set_ylim(0, 17)
+        style.atom(axis, -0.1, 0.25, 0.6, style.GREY)
     (bar,) = axis.patches
-    assert bar.get_width() * bar.get_height() == pytest.approx(0.6)  # rounding only
+    to_axes = axis.transAxes.inverted()
+    top = to_axes.transform(bar.get_window_extent().corners())[:, 1].max()
+    assert top == pytest.approx(0.6, abs=1e-9)  # rounding only
 
 
 def test_a_users_style_sheet_lies_on_top(tmp_path):

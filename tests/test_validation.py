@@ -42,11 +42,20 @@ def test_allowance_is_finite_size_and_capped():
 
 
 def test_allowance_constant_is_fitted_from_two_sizes():
-    assert validation.fit_allowance([40, 80], [0.02, -0.01]) == pytest.approx(0.8)
-    # deviations that do not shrink leave more than C/size at the larger size
-    constant = validation.fit_allowance([40, 80], [0.02, 0.02])
-    assert constant / 80 < 0.02
-    assert validation.fit_allowance([40, 80], [0.5, 0.4]) == validation.CONSTANT_CAP
+    assert validation.fit_allowance([40, 80], [0.02, 0.01]) == pytest.approx(0.8)
+    assert validation.fit_allowance([40, 80], [-0.02, -0.01]) == pytest.approx(0.8)
+    # root mean square over two points whose constants are 0.6 and 0.8
+    both = [[0.6 / 30, 0.8 / 30], [0.6 / 60, 0.8 / 60]]
+    assert validation.fit_allowance([30, 60], both) == pytest.approx(math.sqrt(0.5))
+    assert validation.fit_allowance([40, 80], [0.5, 0.2]) == validation.CONSTANT_CAP
+
+
+def test_a_deviation_that_does_not_shrink_is_not_excused():
+    planted = [0.05 + 0.6 / 30, 0.05 + 0.6 / 60]
+    constant = validation.fit_allowance([30, 60], planted)
+    assert constant == pytest.approx(0.6)
+    row = _row(1.0, 1 + planted[1], 0.002, constant=constant, size=60)
+    assert row["verdict"] == validation.DISAGREE
 
 
 def test_pairing_removes_the_spread_of_the_targets():

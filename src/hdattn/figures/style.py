@@ -124,13 +124,21 @@ def theory(
     *,
     label: str | None = None,
     thin: bool = False,
+    flagged: Sequence[bool] | None = None,
     **line: Any,
 ) -> None:
-    """Theory line; ``thin`` is for the theory of the simulated, finite targets."""
+    """Theory line; ``thin`` is for the theory of the simulated, finite targets.
+
+    Flagged points (not converged, unreliable) are marked hollow on the line.
+    """
     line.setdefault("linewidth", 0.6 if thin else 1.2)
     if thin:
         line.setdefault("linestyle", (0, (4, 1.5)))
     axis.plot(x, y, color=colour, label=label, **line)
+    if flagged is not None and np.any(flagged):
+        chosen = np.asarray(flagged, bool)
+        bare = {"linestyle": "", "marker": MARKERS["other"], "markerfacecolor": "white"}
+        axis.plot(np.asarray(x)[chosen], np.asarray(y)[chosen], color=colour, **bare)
 
 
 def simulation(
@@ -183,8 +191,9 @@ def level(axis: Axes, y: float, label: str | None = None, *, colour: str = GREY)
 def atom(
     axis: Axes, x: float, width: float, weight: float, colour: str, *, label: str | None = None
 ) -> None:
-    """Bar over ``x`` for a point mass: as high as a histogram bin of this ``width`` would be."""
-    axis.bar(x, weight / width, width, color=colour, label=label, linewidth=0, zorder=1)
+    """Bar at ``x`` for a point mass: ``weight`` is its height as a fraction of the panel's."""
+    bar = {"transform": axis.get_xaxis_transform(), "linewidth": 0, "label": label}
+    axis.bar(x, weight, width, color=colour, **bar)
 
 
 def save(figure: Figure, stem: Path | str, formats: Sequence[str] = ("pdf", "png")) -> list[Path]:

@@ -1,0 +1,208 @@
+"""Simulated curves beside their theory: statistics over instances, panels, validation rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hdattn.figures import style, validation
+from hdattn.figures.drawing import Drawing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from hdattn.store import Record
+
+# Ranks are whole numbers; measured relative deviations at d = 20 to 80 are up to 0.8/d.
+RANK_ALLOWANCE = 1.0
+SAMPLE_RATIO = r"sample ratio $\alpha=n/d^2$"
+
+
+def theory_values(datasets: dict[str, np.ndarray], quantity: str) -> np.ndarray:
+    """``quantity`` of a state-evolution record; ``overlap_error`` is ``Q0 - 2 M + Q``."""
+    if quantity == "overlap_error":
+        return datasets["Q0"] - 2 * datasets["M"] + datasets["Q"]
+    return datasets[quantity]
+
+
+def theory_flags(datasets: dict[str, np.ndarray]) -> np.ndarray:
+    """Points of a state-evolution record that are not to be trusted."""
+    return ~datasets["converged"] | (datasets["flags"] != "")
+
+
+def theory_complaints(record: Record, what: str) -> list[str]:
+    """One line for each flagged point of a state-evolution record."""
+    datasets = record.datasets
+    return _complaints(f"theory, {what}", datasets["alpha"][theory_flags(datasets)])
+
+
+def _complaints(what: str, alphas: np.ndarray) -> list[str]:
+    return [f"{what}: not converged or unreliable at alpha = {alpha:g}" for alpha in alphas]
+
+
+@dataclass(frozen=True, eq=False)
+class Ensemble:
+    """Trained instances beside the theory for each instance's own target.
+
+    ``trained`` and ``own`` are the records of the blocks, in the same order; the theory may hold
+    more alphas than were trained.
+    """
+
+    trained: Sequence[Record]
+    own: Sequence[Record]
+
+    @property
+    def alphas(self) -> np.ndarray:
+        """Sample ratios that were trained [a]."""
+        return self.trained[0].datasets["alpha"]
+
+    @property
+    def instances(self) -> int:
+        """Number of instances."""
+        return sum(len(record.datasets["instance"]) for record in self.trained)
+
+    @property
+    def dim(self) -> int:
+        """Dimension d."""
+        return self.trained[0].parameters["data"]["dim"]
+
+    @property
+    def _columns(self) -> np.ndarray:
+        solved = self.own[0].datasets["alpha"].tolist()
+        return np.array([solved.index(alpha) for alpha in self.alphas])
+
+    def simulation(self, quantity: str) -> np.ndarray:
+        """Trained values [instance, a]."""
+        return np.concatenate([r.datasets[quantity] for r in self.trained])
+
+    def theory(self, quantity: str) -> np.ndarray:
+        """Theory for the instances' own targets [instance, a]."""
+        curves = [theory_values(record.datasets, quantity) for record in self.own]
+        return np.concatenate(curves)[:, self._columns]
+
+    @cached_property
+    def flagged(self) -> np.ndarray:
+        """Sample ratios [a] where some instance's training or theory is not to be trusted."""
+        theory = np.concatenate([theory_flags(record.datasets) for record in self.own])
+        return (~self.simulation("converged") | theory[:, self._columns]).any(axis=0)
+
+    def complaints(self, what: str) -> list[str]:
+        """One line for each flagged sample ratio; ``what`` was trained."""
+        return _complaints(f"{what}, or the theory of its targets", self.alphas[self.flagged])
+
+    def mean_and_error(self, quantity: str) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard error over instances of the trained values, each [a]."""
+        pairs = [validation.mean_and_error(column) for column in self.simulation(quantity).T]
+        return tuple(np.array(pairs).T)
+
+    def residual(self, quantity: str) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard error [a] of simulation - theory, relative to the mean theory."""
+        theory = self.theory(quantity)
+        scale = theory.mean(axis=0)
+        columns = (self.simulation(quantity) - theory).T
+        pairs = np.array([validation.mean_and_error(column) for column in columns])
+        return pairs[:, 0] / scale, pairs[:, 1] / scale
+
+    def validation(
+        self, figure: str, quantity: str, where: str, constant: float
+    ) -> list[dict[str, Any]]:
+        """Validation rows, one for each alpha."""
+        theory, simulation = self.theory(quantity), self.simulation(quantity)
+        return [
+            validation.paired_row(
+                f"alpha={alpha:g} {where}",
+                theory[:, a],
+                simulation[:, a],
+                constant,
+                self.dim,
+                figure=figure,
+                quantity=quantity,
+                reliable=not flagged,
+            )
+            for a, (alpha, flagged) in enumerate(zip(self.alphas, self.flagged, strict=True))
+        ]
+
+
+def fit_allowance(quantity: str, ensembles: Sequence[Ensemble]) -> float:
+    """Constant of the finite-size allowance, from residuals at the same alphas and two sizes."""
+    deviations = [ensemble.residual(quantity)[0] for ensemble in ensembles]
+    return validation.fit_allowance([ensemble.dim for ensemble in ensembles], deviations)
+
+
+def add_rows(drawing: Drawing, **columns: Any) -> None:
+    """Append to the table of ``drawing`` the rows of columns of one length; scalars repeat."""
+    lengths = [len(column) for column in columns.values() if np.ndim(column)]
+    for i in range(max(lengths, default=1)):
+        row = {key: c[i] if np.ndim(c) else c for key, c in columns.items()}
+        drawing.table.append(row)
+
+
+@dataclass(frozen=True)
+class CurvePanel:
+    """A panel that shows one quantity against alpha, and writes down what it draws."""
+
+    axis: Axes
+    quantity: str
+    drawing: Drawing
+
+    def limit(self, record: Record, colour: str, label: str, **point: Any) -> None:
+        """Theory in the limit: a line, hollow markers where it is not to be trusted."""
+        datasets = record.datasets
+        values, flagged = theory_values(datasets, self.quantity), theory_flags(datasets)
+        style.theory(self.axis, datasets["alpha"], values, colour, label=label, flagged=flagged)
+        self._write("theory", datasets["alpha"], value=values, flagged=flagged, **point)
+
+    def ensemble(
+        self, ensemble: Ensemble, colour: str, method: str, label: str | None = None, **point: Any
+    ) -> None:
+        """Markers with standard errors, and a thin line: theory for the instances' targets."""
+        own = ensemble.theory(self.quantity).mean(axis=0)
+        style.theory(self.axis, ensemble.alphas, own, colour, thin=True)
+        self._write(f"theory d={ensemble.dim}", ensemble.alphas, value=own, **point)
+        self.markers(ensemble, colour, method, label, **point)
+
+    def markers(
+        self,
+        ensemble: Ensemble,
+        colour: str,
+        method: str,
+        label: str | None = None,
+        look: Mapping[str, Any] | None = None,
+        **point: Any,
+    ) -> None:
+        """Markers with standard errors over instances, hollow where flagged."""
+        value, error = ensemble.mean_and_error(self.quantity)
+        alphas, flagged = ensemble.alphas, ensemble.flagged
+        style.simulation(
+            self.axis,
+            alphas,
+            value,
+            error,
+            colour,
+            method=method,
+            label=label,
+            flagged=flagged,
+            **(look or {}),
+        )
+        self._write(
+            method,
+            alphas,
+            value=value,
+            standard_error=error,
+            instances=ensemble.instances,
+            flagged=flagged,
+            **point,
+        )
+
+    def finish(self, label: str) -> None:
+        """Axes against alpha, logarithmic."""
+        self.axis.set_xscale("log")
+        self.axis.set_xlabel(SAMPLE_RATIO)
+        self.axis.set_ylabel(label)
+
+    def _write(self, series: str, alphas: np.ndarray, **columns: Any) -> None:
+        add_rows(self.drawing, quantity=self.quantity, series=series, alpha=alphas, **columns)

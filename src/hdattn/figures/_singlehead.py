@@ -1,0 +1,191 @@
+"""What the single-head figures share: the model's keys, and their experiments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationInfo, field_validator
+
+from hdattn.experiment import Experiment
+from hdattn.fields import Count, NonNegative, Positive, Strict, physics, size
+
+EVALUATIONS = {"lbfgs": 300, "adam": 2000}  # typical, for the cost hints
+STEP_FLOP = 16  # x alpha d^4 flop for one gradient at T = 2, two GEMMs in and out
+FLOP_RATE = 1e10
+
+
+class SingleHead(Strict):
+    """Keys of the model and of its simulations that every single-head figure has."""
+
+    kappa0: Positive = physics(0.5, "Rank of the target over the dimension, p0/d.")
+    noise: NonNegative = physics(0.5, "Delta, the variance of the noise inside the label softmax.")
+    tokens: Count = physics(2, "Number of tokens T; the theory is offered for 2.")
+    beta0: Positive = physics(1, "Inverse temperature of the labels.")
+    beta: Positive = physics(1, "Inverse temperature of the trained head.")
+    instances: Count = size(4, "Instances (target and data) behind each simulated point.")
+    block_size: Count = size(2, "Instances trained by one job.")
+    test_samples: Count = size(32768, "Fresh samples behind the test error of an instance.")
+    nodes: Count = size(18, "Quadrature points per axis of the output channel (even).")
+
+    @field_validator("tokens")
+    @classmethod
+    def _two_tokens(cls, value: int) -> int:
+        if value != 2:
+            raise ValueError(f"{value} tokens are not offered yet; give 2")
+        return value
+
+    @field_validator("nodes")
+    @classmethod
+    def _even(cls, value: int) -> int:
+        if value % 2 or value < 8:
+            raise ValueError(
+                f"the quadrature needs an even number of nodes, 8 or more; got {value}"
+            )
+        return value
+
+    @field_validator("test_samples")
+    @classmethod
+    def _enough(cls, value: int) -> int:
+        if value < 2:
+            raise ValueError("a standard error needs at least 2 test samples")
+        return value
+
+    @field_validator("block_size")
+    @classmethod
+    def _whole_blocks(cls, value: int, info: ValidationInfo) -> int:
+        instances = info.data.get("instances", value)
+        if instances % value:
+            raise ValueError(f"{value} does not divide instances = {instances}; give whole blocks")
+        return value
+
+    def data(self, dim: int) -> dict[str, Any]:
+        """Data parameters at dimension ``dim``."""
+        return {
+            "dim": dim,
+            "target": {"kind": "mp", "kappa0": self.kappa0},
+            "noise": self.noise,
+            "tokens": self.tokens,
+            "beta0": self.beta0,
+        }
+
+
+def check_dim(dim: int, ratios: Mapping[str, float | Sequence[float] | None]) -> int:
+    """``dim``, if every factor of width ratio times dim has a column; ``ratios`` by their key."""
+    for key, values in ratios.items():
+        for ratio in np.atleast_1d([] if values is None else values):
+            if round(ratio * dim) < 1:
+                raise ValueError(
+                    f"{dim} leaves no column for {key} = {ratio:g}; give at least {1 / ratio:.0f}"
+                )
+    return dim
+
+
+def data_blocks(section: SingleHead, seed: int, dim: int) -> list[Experiment]:
+    """Teachers and streams, one experiment a block."""
+    return [
+        Experiment(
+            "singlehead/data",
+            {
+                "data": section.data(dim),
+                "seed": seed,
+                "block": block,
+                "block_size": section.block_size,
+            },
+            slug=f"d{dim}-b{block}",
+            resources={"mem_mb": 600, "seconds": 5},
+        )
+        for block in range(section.instances // section.block_size)
+    ]
+
+
+def limit_curve(
+    section: SingleHead, alphas: Sequence[float], lam: float, kappa: float, **more: Any
+) -> Experiment:
+    """Theory in the limit of infinite dimension."""
+    parameters = {
+        "target": {"kind": "mp", "kappa0": section.kappa0},
+        "noise": section.noise,
+        "tokens": section.tokens,
+        "beta0": section.beta0,
+        **_solver(section, alphas, lam, kappa),
+        **more,
+    }
+    return Experiment(
+        "singlehead/state_evolution",
+        parameters,
+        slug=f"lam{lam:g}-kappa{kappa:g}",
+        resources={"mem_mb": 800, "seconds": 3.0 * len(alphas)},
+    )
+
+
+def own_curves(
+    section: SingleHead, seed: int, dim: int, alphas: Sequence[float], lam: float, kappa: float
+) -> list[Experiment]:
+    """Theory for the instances' own spectra, one experiment a block."""
+    return [
+        Experiment(
+            "singlehead/state_evolution",
+            {**data.parameters, **_solver(section, alphas, lam, kappa)},
+            {"data": data},
+            slug=f"own-d{dim}-lam{lam:g}-kappa{kappa:g}-b{data.parameters['block']}",
+            resources={"mem_mb": 800, "seconds": 3.0 * len(alphas) * section.block_size},
+        )
+        for data in data_blocks(section, seed, dim)
+    ]
+
+
+def _solver(
+    section: SingleHead, alphas: Sequence[float], lam: float, kappa: float
+) -> dict[str, Any]:
+    return {
+        "lam": lam,
+        "kappa": kappa,
+        "beta": section.beta,
+        "penalty": "nuclear",
+        "alphas": list(alphas),
+        "nodes": section.nodes,
+    }
+
+
+def trainings(
+    section: SingleHead,
+    seed: int,
+    dim: int,
+    alphas: Sequence[float],
+    lam: float,
+    kappa: float,
+    optimizer: str = "lbfgs",
+    *,
+    start: tuple[int, float] = (0, 1.0),
+) -> list[Experiment]:
+    """Training of all instances over a grid of alpha, one experiment a block.
+
+    ``start`` is the number of the draw of the initial W and the size of its entries.
+    """
+    flop = STEP_FLOP * sum(alphas) * dim**4 * EVALUATIONS[optimizer] * section.block_size
+    return [
+        Experiment(
+            "singlehead/erm",
+            {
+                **data.parameters,
+                "alphas": list(alphas),
+                "lam": lam,
+                "kappa": kappa,
+                "beta": section.beta,
+                "optimizer": optimizer,
+                "trial": start[0],
+                "start_scale": start[1],
+                "test_samples": section.test_samples,
+            },
+            {"data": data},
+            slug=f"{optimizer}-d{dim}-lam{lam:g}-kappa{kappa:g}-b{data.parameters['block']}",
+            resources={
+                # tokens twice (as drawn, as rotated), the stored training set, and Python
+                "mem_mb": 600 + 4 * section.tokens * max(alphas) * dim**3 * 8 / 1e6,
+                "seconds": 5 + flop / FLOP_RATE,
+            },
+        )
+        for data in data_blocks(section, seed, dim)
+    ]

@@ -1,0 +1,219 @@
+"""Spectrum of the trained matrix at four sample ratios: theory and pooled instances."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+from pydantic import Field, ValidationInfo, field_validator
+
+from hdattn.experiment import Experiment
+from hdattn.fields import Count, Positive, PositiveList, physics, size
+from hdattn.figures import style
+from hdattn.figures._curves import (
+    RANK_ALLOWANCE,
+    Ensemble,
+    add_rows,
+    theory_complaints,
+    theory_flags,
+)
+from hdattn.figures._singlehead import (
+    SingleHead,
+    check_dim,
+    limit_curve,
+    own_curves,
+    trainings,
+)
+from hdattn.figures.drawing import Drawing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from hdattn.store import Record
+
+MODEL = "singlehead"
+TITLE = "Spectrum of the trained matrix: theory and simulation"
+NAME = "spectra"
+
+
+class Section(SingleHead):
+    """Keys of ``spectra``."""
+
+    lam: Positive = physics(0.01, "Weight decay lambda on the factor W.")
+    kappa: Positive = physics(1.0, "Width p/d of the trained head.")
+    alphas: PositiveList = physics((0.05, 0.5, 4, 40), "Sample ratios n/d^2, one panel each.")
+    dims: Annotated[tuple[Count, ...], Field(min_length=1)] = size(
+        (100, 100, 100, 50), "Dimension d of the simulation in each panel."
+    )
+    bins: Count = size(40, "Bins of the histograms.")
+    density_points: Count = size(400, "Points of the theory lines.")
+
+    @field_validator("dims")
+    @classmethod
+    def _one_each(cls, value: tuple[int, ...], info: ValidationInfo) -> tuple[int, ...]:
+        panels = len(info.data.get("alphas", value))
+        if len(value) != panels:
+            raise ValueError(f"{len(value)} for {panels} alphas; give one dimension for each panel")
+        check_dim(min(value), {key: info.data.get(key) for key in ("kappa0", "kappa")})
+        return value
+
+    def panels_of(self, dim: int) -> list[float]:
+        """Sample ratios that are simulated at dimension ``dim``."""
+        return [alpha for alpha, d in zip(self.alphas, self.dims, strict=True) if d == dim]
+
+
+def experiments(section: Section, seed: int) -> dict[str, list[Experiment]]:
+    """One theory curve with densities; training at each dimension."""
+    s = section
+    points = {"density_points": s.density_points}
+    roles = {"limit": [limit_curve(s, s.alphas, s.lam, s.kappa, **points)]}
+    for dim in dict.fromkeys(s.dims):
+        roles[f"own {dim}"] = own_curves(s, seed, dim, s.panels_of(dim), s.lam, s.kappa)
+        roles[f"lbfgs {dim}"] = trainings(s, seed, dim, s.panels_of(dim), s.lam, s.kappa)
+    return roles
+
+
+def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> Drawing:
+    """One panel for each alpha."""
+    columns = 2 if len(section.alphas) > 1 else 1
+    rows = -(-len(section.alphas) // columns)
+    axes = style.panels(figure, rows, columns, width="double", height=2.2 * rows)
+    drawing = Drawing([])
+    limit = records["limit"][0].datasets
+    ensembles = {
+        dim: Ensemble(records[f"lbfgs {dim}"], records[f"own {dim}"])
+        for dim in dict.fromkeys(section.dims)
+    }
+    for axis, index in zip(axes, range(len(section.alphas)), strict=False):
+        panel = Panel(axis, limit, index, ensembles[section.dims[index]], section, drawing)
+        panel.draw(legend=index == 0)
+    for axis in axes[len(section.alphas) :]:
+        axis.set_visible(False)
+    drawing.flagged += theory_complaints(records["limit"][0], "limit")
+    for ensemble in ensembles.values():
+        drawing.flagged += ensemble.complaints(f"L-BFGS, d = {ensemble.dim}")
+        where = f"d={ensemble.dim}"
+        drawing.validation += ensemble.validation(NAME, "rank_fraction", where, RANK_ALLOWANCE)
+    return drawing
+
+
+def target_density(s: np.ndarray, kappa0: float) -> np.ndarray:
+    """Density of the continuous part of the Marchenko-Pastur target, of mass min(1, kappa0).
+
+    With k = sqrt(kappa0) the edges are (1 -+ k)^2/k and
+    ``rho(s) = k sqrt((s_+ - s)(s - s_-))/(2 pi s)``.
+    """
+    k = np.sqrt(kappa0)
+    low, high = (1 - k) ** 2 / k, (1 + k) ** 2 / k
+    return k * np.sqrt(np.maximum((high - s) * (s - low), 0)) / (2 * np.pi * s)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """The spectrum at one alpha: histogram, theory, target, atom at zero."""
+
+    axis: Axes
+    limit: dict[str, np.ndarray]
+    index: int
+    ensemble: Ensemble
+    section: Section
+    drawing: Drawing
+
+    @property
+    def alpha(self) -> float:
+        """Sample ratio."""
+        return self.section.alphas[self.index]
+
+    @cached_property
+    def line(self) -> tuple[np.ndarray, np.ndarray]:
+        """Theory: points and densities."""
+        x, y = self.limit["density_x"][self.index], self.limit["density"][self.index]
+        return x[np.isfinite(x)], y[np.isfinite(x)]
+
+    @cached_property
+    def column(self) -> int:
+        """Position of alpha among those that were trained at this dimension."""
+        return int(np.flatnonzero(self.ensemble.alphas == self.alpha)[0])
+
+    @cached_property
+    def positive(self) -> np.ndarray:
+        """Eigenvalues of all instances that count towards the rank."""
+        spectra = self.ensemble.simulation("eigenvalues")[:, self.column]
+        ranks = np.rint(
+            self.ensemble.simulation("rank_fraction")[:, self.column] * spectra.shape[1]
+        )
+        kept = [s[len(s) - int(rank) :] for s, rank in zip(spectra, ranks, strict=True)]
+        return np.concatenate(kept)
+
+    def histogram(self, edges: np.ndarray) -> np.ndarray:
+        """Density in bins, of the mass of the positive eigenvalues."""
+        total = self.ensemble.instances * self.ensemble.dim
+        return np.histogram(self.positive, edges)[0] / (total * np.diff(edges))
+
+    def draw(self, *, legend: bool) -> None:
+        """The whole panel."""
+        top = 1.05 * max(self.line[0].max(initial=0), self.positive.max(initial=0))
+        self._histogram(self.axis, top, "histogram")
+        self._curves(self.axis, top)
+        self._atom(top)
+        self.axis.set_xlabel("eigenvalue $s$ of $S$")
+        self.axis.set_ylabel(r"density $\rho(s)$")
+        self.axis.set_title(rf"$\alpha={self.alpha:g}$, $d={self.ensemble.dim}$", pad=3)
+        if legend:
+            self.axis.legend(loc="center right")
+        bulks = self.limit["edges"][self.index]
+        if np.isfinite(bulks[1:]).any():
+            self._zoom(top=3 * bulks[1, 0])
+
+    def _zoom(self, top: float) -> None:
+        """Inset about the gap between two bulks; the panel then shows the upper bulk."""
+        inset = self.axis.inset_axes((0.4, 0.28, 0.57, 0.5))
+        self._histogram(inset, top, "histogram, inset")
+        self._curves(inset, top)
+        inset.set_xlim(0, top)
+        inset.tick_params(labelsize=6)
+        x, y = self.line
+        self.axis.set_ylim(0, 3 * y[x > top / 3].max())
+
+    def _histogram(self, axis: Axes, top: float, series: str) -> None:
+        edges = np.linspace(0, top, self.section.bins + 1)
+        heights = self.histogram(edges)
+        colour = style.MEANING["simulation"]
+        axis.stairs(heights, edges, fill=True, color=colour, label="simulation")
+        self._write(series, edges[:-1], heights, bin_end=edges[1:])
+
+    def _curves(self, axis: Axes, top: float) -> None:
+        line = ":" if theory_flags(self.limit)[self.index] else "-"
+        style.theory(axis, *self.line, style.BLUE, label="theory", linestyle=line)
+        grid = np.linspace(top / 1000, top, 500)
+        target = target_density(grid, self.section.kappa0)
+        dashed = {"color": style.MEANING["target"], "linestyle": "--", "linewidth": 0.8}
+        axis.plot(grid, target, label="target $S_0$", **dashed)
+        self._write("target", grid, target)
+
+    def _atom(self, top: float) -> None:
+        theory = float(self.limit["atom_at_zero"][self.index])
+        mean, error = (v[self.column] for v in self.ensemble.mean_and_error("rank_fraction"))
+        width = 0.02 * top
+        style.atom(self.axis, -1.5 * width, width, theory, style.BLUE)
+        style.atom(self.axis, -2.5 * width, width, 1 - mean, style.MEANING["simulation"])
+        self.axis.set_xlim(-4 * width, top)
+        self.axis.text(
+            0.97,
+            0.95,
+            f"atom at 0: theory {theory:.3f}\nsimulation {1 - mean:.3f} $\\pm$ {error:.3f}",
+            transform=self.axis.transAxes,
+            ha="right",
+            va="top",
+            fontsize=7,
+        )
+        self._write("theory", *self.line)
+        self._write("theory atom", [0.0], [theory])
+        self._write("simulation atom", [0.0], [1 - mean], standard_error=error)
+
+    def _write(self, series: str, s: Sequence[float], value: Sequence[float], **more: Any) -> None:
+        add_rows(self.drawing, alpha=self.alpha, series=series, s=s, value=value, **more)
