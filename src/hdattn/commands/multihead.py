@@ -23,7 +23,7 @@ from hdattn.errors import UserError
 
 @click.group(no_args_is_help=False)
 def multihead() -> None:
-    """Multi-head attention on single-location regression: loss, flow, SGD (paper A)."""
+    """Several heads (paper A): loss, flow, SGD."""
 
 
 @multihead.command(cls=Command)
@@ -35,7 +35,10 @@ def multihead() -> None:
 @option("--c", type=ANY_NUMBER, help="Output scale c (softmax1); without it 1.")
 @as_json
 def loss(as_json: bool, **values: Any) -> None:
-    """Population loss E at given order parameters, by quadrature, and its estimated error."""
+    """Population loss at given order parameters.
+
+    By quadrature, with an estimate of its error.
+    """
     from hdattn.multihead.quadrature import population_loss
 
     _check_activation(values)
@@ -53,7 +56,10 @@ def loss(as_json: bool, **values: Any) -> None:
 @prior_options
 @as_json
 def bayes(as_json: bool, **values: Any) -> None:
-    """Bayes risk: the least loss any predictor can reach, and its estimated error."""
+    """Bayes risk, the least loss of any predictor.
+
+    By quadrature, with an estimate of its error.
+    """
     from hdattn.multihead.bayes import bayes_risk
 
     result = bayes_risk(values["tokens"], make_prior(values, enumerated=True))
@@ -66,7 +72,10 @@ def bayes(as_json: bool, **values: Any) -> None:
 @start_options(dim=10_000, gamma=0.0)
 @as_json
 def flow(as_json: bool, **values: Any) -> int:
-    """Flow of the order parameters at D -> infinity: of gradient flow, or of SGD at gamma > 0."""
+    """Flow of the order parameters.
+
+    In the limit of large D: of gradient flow, or of online SGD at gamma > 0.
+    """
     from hdattn.multihead.flow import FlowProblem, solve_flow
 
     prior = make_prior(values, enumerated=True)
@@ -95,7 +104,10 @@ def flow(as_json: bool, **values: Any) -> int:
 @option("--batch", type=COUNT, help="Batch size B; without it max(1, D // 50).")
 @as_json
 def sgd(as_json: bool, **values: Any) -> int:
-    """Online SGD at dimension D; m, r, b, c, loss get a leading axis: the instance."""
+    """Online SGD at dimension D.
+
+    As flow, with the instance in front: m, r, b, c and loss of each.
+    """
     import numpy as np
 
     from hdattn.multihead.sgd import run_sgd

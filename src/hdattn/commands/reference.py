@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from inspect import cleandoc
 from pathlib import Path
 
 import click
@@ -74,7 +75,7 @@ def _section(command: click.Command, context: click.Context) -> str:
         if record[1]
     ]
     usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
-    head = f"## {context.command_path}\n\n{command.help}\n\n    {usage}\n"
+    head = f"## {context.command_path}\n\n{cleandoc(command.help or '')}\n\n    {usage}\n"
     return "\n".join([head, "| option | meaning |", "|---|---|", *rows, ""])
 
 

@@ -48,7 +48,7 @@ SOLUTION = (
 
 @click.group(no_args_is_help=False)
 def singlehead() -> None:
-    """Single tied attention head: state evolution, spectra, training (paper B)."""
+    """One tied head (paper B): theory and training."""
 
 
 @singlehead.command(cls=Command)
@@ -56,7 +56,7 @@ def singlehead() -> None:
 @target_dim
 @as_json
 def solve(as_json: bool, **values: Any) -> int:
-    """Solve the state evolution at one point: overlaps, errors, rank."""
+    """Overlaps, errors and rank, by state evolution."""
     solution = _solution(values)
     emit({name: getattr(solution, name) for name in SOLUTION}, as_json)
     return 0 if solution.converged else 1
@@ -68,7 +68,10 @@ def solve(as_json: bool, **values: Any) -> int:
 @option("--points", type=POINTS, default=400, help="Number of points x.")
 @as_json
 def density(as_json: bool, points: int, **values: Any) -> int:
-    """Spectral density of the trained S: its continuous part, and the atom at zero."""
+    """Spectral density of the trained S.
+
+    Its continuous part at points x, and the atom at zero.
+    """
     solution = _solution(values)
     x = _grid(solution.spectrum["edges"], points)
     result = {"x": x, "density": solution.density(x), "atom_at_zero": solution.atom_at_zero}
@@ -82,7 +85,10 @@ def density(as_json: bool, points: int, **values: Any) -> int:
 @tokens_option
 @as_json
 def thresholds(as_json: bool, kappa0: float, noise: float, tokens: int) -> None:
-    """Sample ratios alpha of interpolation (at this noise) and of perfect recovery (at none)."""
+    """Alpha of interpolation and of recovery.
+
+    Interpolation of noisy labels at this noise; perfect recovery of the target at none.
+    """
     from hdattn.singlehead.thresholds import alpha_interpolation, alpha_recovery
 
     result = {

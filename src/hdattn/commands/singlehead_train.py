@@ -40,7 +40,10 @@ if TYPE_CHECKING:
 )
 @as_json
 def train(as_json: bool, **values: Any) -> int:
-    """Train heads on drawn data. What it prints is a list with an entry per instance."""
+    """Train heads on drawn data.
+
+    Each name it prints is a list with an entry per instance.
+    """
     _refuse_unknown_training(values)
     samples = _samples(values)
     rows = [_train_one(values, samples, instance) for instance in range(values["instances"])]

@@ -40,7 +40,10 @@ directory_option = option(
 @directory_option
 @as_json
 def figures(as_json: bool, scale: str | None, times: bool, directory: Path) -> None:
-    """List the figures, and which are made at which scale."""
+    """List the figures and where they are made.
+
+    Which are made at which scale; with --scale, their files and, with --times, what they took.
+    """
     from hdattn import project
 
     if scale is None and not times:
@@ -54,7 +57,10 @@ def figures(as_json: bool, scale: str | None, times: bool, directory: Path) -> N
 @argument("file", type=click.Path(path_type=Path), metavar="FILE.h5")
 @as_json
 def show(as_json: bool, file: Path) -> None:
-    """Verify one file of the cache and say what it holds, and where that came from."""
+    """Describe one file of the cache.
+
+    Verifies it, and says what it holds and where that came from.
+    """
     from hdattn import store
 
     if not as_json:
@@ -80,7 +86,11 @@ def show(as_json: bool, file: Path) -> None:
 @directory_option
 @as_json
 def check(as_json: bool, remove_bad: bool, full: bool, directory: Path) -> int:
-    """Verify every file of the cache. Exit status 1 where a bad one is left."""
+    """Verify the whole cache.
+
+    A line for each bad, stale or orphaned file; exit status 1 where a bad one is left. Stale is
+    what other physics code than today's made, orphaned what no configured figure asks for.
+    """
     from hdattn import cache_check, project
     from hdattn.catalogue import CACHE
 
