@@ -13,6 +13,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "population": "PopulationLoss",
         "quadrature": "population_loss",
         "bayes": "bayes_risk",
+        "escape": "escape_time",
         "flow": "Flow FlowProblem solve_flow",
         "order_parameters": "initial_order_parameters",
         "sgd": "SgdResult run_sgd",
