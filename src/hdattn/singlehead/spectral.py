@@ -34,9 +34,12 @@ class FreeConvolution(ABC):
         """Quadrature x [n], weights rho dx [n] and h(x) [n] of the law between two cuts."""
 
     def density(self, x) -> np.ndarray:
-        """Density rho(x)."""
+        """Density rho(x), zero outside the support."""
         x = np.asarray(x, dtype=float)
-        return np.maximum(-self.stieltjes(x.ravel()).imag, 0.0).reshape(x.shape) / np.pi
+        flat = x.ravel()
+        density, inside = np.zeros(flat.size), self.inside(flat)
+        density[inside] = np.maximum(-self.stieltjes(flat[inside]).imag, 0.0) / np.pi
+        return density.reshape(x.shape)
 
     def hilbert(self, x) -> np.ndarray:
         """h(x) = Re g(x)."""
@@ -98,11 +101,24 @@ class MarchenkoPasturConvolution(FreeConvolution):
         companion[:, 1, 0] = companion[:, 2, 1] = 1.0
         return np.linalg.eigvals(companion) / s
 
+    def _complex_root(self, x: np.ndarray, roots: np.ndarray) -> np.ndarray:
+        """The root with Im g <= 0 for each x, polished: at small sigma the roots differ in scale.
+
+        At the edges, where the root is double, the eigenvalue is as good as can be.
+        """
+        g = roots[np.arange(x.size), np.argmin(roots.imag, axis=1)]
+        s2, k = self.sigma**2, self.k
+        for _ in range(2):
+            value = ((s2 * g - (x + s2 * k)) * g + (x * k + 1 - self.kappa0)) * g - k
+            slope = (3 * s2 * g - 2 * (x + s2 * k)) * g + (x * k + 1 - self.kappa0)
+            step = value / np.where(slope == 0, np.inf, slope)
+            g = np.where(np.abs(step) < 1e-2 * np.abs(g.imag), g - step, g)
+        return g
+
     def stieltjes(self, x: np.ndarray) -> np.ndarray:
         """Complex root of the cubic inside the support, the physical real root outside."""
         roots = self._cubic_roots(x)
-        lowest = np.argmin(roots.imag, axis=1)
-        g = roots[np.arange(x.size), lowest]
+        g = self._complex_root(x, roots)
         outside = np.flatnonzero(~self.inside(x))
         for i in outside:
             g[i] = self._physical_root(x[i], roots[i].real)
@@ -133,6 +149,5 @@ class MarchenkoPasturConvolution(FreeConvolution):
         if not pieces:
             return _empty()
         x, w = (np.concatenate(part) for part in zip(*pieces, strict=True))
-        roots = self._cubic_roots(x)
-        g = roots[np.arange(x.size), np.argmin(roots.imag, axis=1)]
+        g = self._complex_root(x, self._cubic_roots(x))
         return x, -w * g.imag / np.pi, g.real

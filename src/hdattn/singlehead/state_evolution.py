@@ -23,6 +23,8 @@ from hdattn.singlehead.two_tokens import TwoTokenChannel
 
 NODES = 18
 VANISHED = 1e-12  # Q/Q0 below which S is taken to vanish
+PATIENCE = 40  # iterations without progress after which an attempt ends
+STALLED = 1e-4  # a residual below this is the grain of the grid at a hard point, not a bad start
 ANNEALING = (300.0, 30.0, 5.0, 1.0)  # multiples of the penalty on the way to a hard point
 
 
@@ -77,7 +79,7 @@ def solve(
     problem: Problem,
     *,
     nodes: int = NODES,
-    tol: float = 1e-7,
+    tol: float = 1e-6,
     max_iterations: int = 150,
     start: tuple[float, float, float] | None = None,
 ) -> Solution:
@@ -93,7 +95,7 @@ def solve(
         return solve_ridgeless(problem)
     channel = make_channel(problem, nodes)
     outcome = _iterate(_Map(problem, channel), _start(problem, start), tol, max_iterations)
-    if not outcome.residual < tol:
+    if outcome.residual > max(tol, STALLED):
         outcome = _anneal(problem, channel, tol, max_iterations, outcome)
     return _finish(outcome, tol, began)
 
@@ -139,7 +141,7 @@ class _Outcome:
 def _iterate(sweep: _Map, point, tol: float, max_iterations: int) -> _Outcome:
     """Anderson iteration; the residual that counts is that of a map with fresh prox starts."""
     mixer = AndersonMixer()
-    best = (np.inf, point)
+    best, improved = (np.inf, point), 0
     for iteration in range(1, max_iterations + 1):
         image = sweep(point)
         if sweep.collapsed:
@@ -153,10 +155,14 @@ def _iterate(sweep: _Map, point, tol: float, max_iterations: int) -> _Outcome:
             residual = _distance(point, image)
             if residual < tol:
                 return _Outcome(sweep, point, iteration, residual)
+        if residual < 0.7 * best[0]:
+            improved = iteration
         if residual < best[0]:
             best = (residual, point)
+        if iteration - improved > PATIENCE:
+            break
         point = mixer.propose(point, image)
-    return _Outcome(sweep, best[1], max_iterations, best[0])
+    return _Outcome(sweep, best[1], iteration, best[0])
 
 
 def _anneal(problem: Problem, channel: Channel, tol, max_iterations, failed: _Outcome) -> _Outcome:
@@ -168,7 +174,7 @@ def _anneal(problem: Problem, channel: Channel, tol, max_iterations, failed: _Ou
         total += outcome.iterations
         if not outcome.vanished:
             point = outcome.point
-    outcome.iterations = total
+    outcome.iterations = failed.iterations = total
     return outcome if outcome.residual < failed.residual else failed
 
 

@@ -2,7 +2,7 @@
 
 Below the interpolation threshold the ridgeless student fits every label, so its channel is linear:
 with rho = beta0/beta, S = rho S', e = Q0 - 2M' + Q' and K = T(T+1)/2 - 1, R' = S0 + b Z with
-b^2 = (e + noise/2)/(2 alpha K), and the threshold t of the denoiser is fixed by D(b, t) = 2 alpha K.
+b^2 = (e + noise/2)/(2 alpha K), and the threshold t of the denoiser solves D(b, t) = 2 alpha K.
 """
 
 from __future__ import annotations
