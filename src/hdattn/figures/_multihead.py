@@ -17,7 +17,7 @@ HARMLESS_BATCH = 50
 
 NORMAL_SECONDS = 1e-8  # to draw one component of a token, and to learn from it
 STEP_SECONDS = 2e-4  # overhead of one SGD step
-POINT_SECONDS = 2e-6  # of the flow, for one point and one unit of tau
+POINT_SECONDS = 1e-6  # of the flow, for one point and one unit of tau
 SIGMA_LIMIT = 0.3  # largest start that the theory of the plateau takes for zero
 
 Vector = Annotated[tuple[Number, ...], Field(min_length=1)]
@@ -134,15 +134,10 @@ def sgd(
     samples = tau_max * section.dim / section.gamma
     steps = samples / (section.batch or section.dim // HARMLESS_BATCH)
     drawing = NORMAL_SECONDS * section.block_size * samples * section.tokens * section.dim
-    return Experiment(
-        "multihead/sgd",
-        data.parameters
-        | {"activation": activation, "gamma": section.gamma, "batch": section.batch}
-        | {"tau_max": tau_max, "tau_points": tau_points},
-        {"data": data},
-        slug=f"{activation}-{data.slug}",
-        resources={"mem_mb": 700, "seconds": 5 + drawing + STEP_SECONDS * steps},
-    )
+    parameters = {"activation": activation, "gamma": section.gamma, "batch": section.batch}
+    parameters |= {"tau_max": tau_max, "tau_points": tau_points}
+    hint = {"mem_mb": 700, "seconds": 5 + drawing + STEP_SECONDS * steps}
+    return _from_data("multihead/sgd", data, parameters, hint)
 
 
 def flow(
@@ -151,15 +146,18 @@ def flow(
     """Flow at the SGD's gamma, from the initial weights of one block of data."""
     points = section.base_points * 2 ** sum(s > 0 for s in section.std)
     seconds = POINT_SECONDS * section.block_size * points * tau_max
-    return Experiment(
-        "multihead/flow",
-        data.parameters
-        | {"activation": activation, "gamma": section.gamma, "base_points": section.base_points}
-        | {"tau_max": tau_max, "tau_points": tau_points},
-        {"data": data},
-        slug=f"{activation}-{data.slug}",
-        resources={"mem_mb": 300 + 2e-3 * points, "seconds": 5 + seconds},
-    )
+    parameters = {"activation": activation, "gamma": section.gamma}
+    parameters |= {"base_points": section.base_points, "tau_max": tau_max, "tau_points": tau_points}
+    hint = {"mem_mb": 300 + 2e-3 * points, "seconds": 5 + seconds}
+    return _from_data("multihead/flow", data, parameters, hint)
+
+
+def _from_data(
+    kind: str, data: Experiment, parameters: dict[str, Any], resources: dict[str, float]
+) -> Experiment:
+    """Experiment on one block of data, whose parameters it repeats."""
+    slug = f"{parameters['activation']}-{data.slug}"
+    return Experiment(kind, data.parameters | parameters, {"data": data}, slug, resources)
 
 
 def bayes(section: MultiHead) -> Experiment:

@@ -152,7 +152,8 @@ def _overlaps(panel: Panel) -> None:
             panel.flow("m", flow, _colour(spike), {"linewidth": 0.8}, **where)
             panel.sgd("m", case.sgd.tau, sgd, _colour(spike), {"markersize": 1.6}, **where)
     axis.set_ylabel(rf"overlaps $m_{{hf}}$, {NAMES[case.activation]}")
-    axis.annotate(f"run {number}", (0.04, 0.95), xycoords="axes fraction", va="top", fontsize=7)
+    text = f"run {number} of {len(case.sgd.instance)}"
+    axis.annotate(text, (0.04, 0.95), xycoords="axes fraction", va="top", fontsize=7)
 
 
 def _spreads(panel: Panel) -> None:
@@ -195,6 +196,8 @@ def _losses(panel: Panel) -> None:
     panel.sgd("loss", middle, mean, colour, {"markersize": 2.2}, error)
     _level(panel, "plateau_loss", "plateau", above=True)
     _level(panel, "bayes_risk", "Bayes risk", above=False)
+    bottom, top = panel.axis.get_ylim()
+    panel.axis.set_ylim(bottom - 0.08 * (top - bottom), top)  # room for the lower label
     panel.axis.set_ylabel("loss per sample")
 
 
