@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 from pydantic import Field, ValidationInfo, field_validator
+from pydantic.functional_validators import AfterValidator
 
 from hdattn.experiment import Experiment
 from hdattn.fields import Count, NonNegative, Number, Positive, Strict, physics, size
@@ -24,25 +25,40 @@ Vector = Annotated[tuple[Number, ...], Field(min_length=1)]
 Spreads = Annotated[tuple[NonNegative, ...], Field(min_length=1)]
 
 
-class MultiHead(Strict):
-    """Keys of the model and of its simulations that figures with SGD have."""
+def _power_of_two(points: int) -> int:
+    if points & (points - 1):
+        raise ValueError(f"{points} is not a power of two; take 1024, 4096 or 16384")
+    return points
+
+
+SobolPoints = Annotated[Count, Field(ge=2), AfterValidator(_power_of_two)]
+"""A number of Sobol points."""
+
+
+class Runs(Protocol):
+    """What describes simulations at one dimension: blocks of instances of one model."""
+
+    tokens: int
+    heads: int
+    std: tuple[float, ...]
+    prior: dict[str, Any]
+    start: dict[str, Any]
+    gamma: float
+    dim: int
+    batch: int | None
+    instances: int
+    block_size: int
+    base_points: int
+
+
+class SpikeModel(Strict):
+    """Keys of the model: heads that specialise on flipping spikes from a plateau known exactly."""
 
     tokens: Annotated[Count, Field(ge=2)] = physics(5, "Tokens L of a sequence.")
     heads: Count = physics(4, "Heads H.")
     mean: Vector = physics((0.8, 0.0, 0.0), "Mean of the signal along each hidden spike.")
     std: Spreads = physics(
         (0.0, 1.5, 1.2), "Size of the random sign along each hidden spike; 0 for a constant one."
-    )
-    gamma: Positive = physics(0.5, "Learning-rate scale: SGD has the rate gamma batch / dim.")
-    sigma: Positive = physics(0.1, "Initial weights are N(0, sigma^2 / dim).", le=SIGMA_LIMIT)
-    dim: Annotated[Count, Field(ge=HARMLESS_BATCH)] = size(1000, "Dimension D of the tokens.")
-    batch: Count | None = size(
-        None, "Sequences per step, at most dim / 50; the largest such number unless given."
-    )
-    instances: Annotated[Count, Field(ge=2)] = size(8, "Independent runs.")
-    block_size: Count = size(4, "Runs that one job does side by side.")
-    base_points: Annotated[Count, Field(ge=2)] = size(
-        4096, "Sobol points of the flow before symmetrisation, a power of two."
     )
 
     @field_validator("heads")
@@ -72,6 +88,27 @@ class MultiHead(Strict):
             )
         return std
 
+    @property
+    def prior(self) -> dict[str, Any]:
+        """Prior of the signal, as the solvers take it."""
+        return {"kind": "flip", "mean": self.mean, "std": self.std}
+
+
+class MultiHead(SpikeModel):
+    """Keys of the model and of its simulations that figures with SGD have."""
+
+    gamma: Positive = physics(0.5, "Learning-rate scale: SGD has the rate gamma batch / dim.")
+    sigma: Positive = physics(0.1, "Initial weights are N(0, sigma^2 / dim).", le=SIGMA_LIMIT)
+    dim: Annotated[Count, Field(ge=HARMLESS_BATCH)] = size(1000, "Dimension D of the tokens.")
+    batch: Count | None = size(
+        None, "Sequences per step, at most dim / 50; the largest such number unless given."
+    )
+    instances: Annotated[Count, Field(ge=2)] = size(8, "Independent runs.")
+    block_size: Count = size(4, "Runs that one job does side by side.")
+    base_points: SobolPoints = size(
+        4096, "Sobol points of the flow before symmetrisation, a power of two."
+    )
+
     @field_validator("batch")
     @classmethod
     def _small(cls, batch: int | None, info: ValidationInfo) -> int | None:
@@ -93,27 +130,20 @@ class MultiHead(Strict):
             )
         return block_size
 
-    @field_validator("base_points")
-    @classmethod
-    def _power_of_two(cls, base_points: int) -> int:
-        if base_points & (base_points - 1):
-            raise ValueError(f"{base_points} is not a power of two; take 1024, 4096 or 16384")
-        return base_points
-
     @property
-    def prior(self) -> dict[str, Any]:
-        """Prior of the signal, as the solvers take it."""
-        return {"kind": "flip", "mean": self.mean, "std": self.std}
+    def start(self) -> dict[str, Any]:
+        """Initial weights, as the solvers take them."""
+        return {"kind": "gaussian", "sigma": self.sigma}
 
 
-def data_blocks(section: MultiHead, seed: int) -> list[Experiment]:
+def data_blocks(section: Runs, seed: int) -> list[Experiment]:
     """Spikes and initial weights of all instances, block by block."""
     shared = {
         "data": {"dim": section.dim, "tokens": section.tokens, "prior": section.prior},
         "seed": seed,
         "block_size": section.block_size,
         "heads": section.heads,
-        "start": {"kind": "gaussian", "sigma": section.sigma},
+        "start": section.start,
     }
     megabytes = 8e-6 * section.block_size * section.heads * section.dim
     return [
@@ -128,7 +158,7 @@ def data_blocks(section: MultiHead, seed: int) -> list[Experiment]:
 
 
 def sgd(
-    section: MultiHead, activation: str, tau_max: float, tau_points: int, data: Experiment
+    section: Runs, activation: str, tau_max: float, tau_points: int, data: Experiment
 ) -> Experiment:
     """Online SGD on one block of data, recorded at ``tau_points`` times up to ``tau_max``."""
     samples = tau_max * section.dim / section.gamma
@@ -141,7 +171,7 @@ def sgd(
 
 
 def flow(
-    section: MultiHead, activation: str, tau_max: float, tau_points: int, data: Experiment
+    section: Runs, activation: str, tau_max: float, tau_points: int, data: Experiment
 ) -> Experiment:
     """Flow at the SGD's gamma, from the initial weights of one block of data."""
     points = section.base_points * 2 ** sum(s > 0 for s in section.std)
@@ -160,7 +190,7 @@ def _from_data(
     return Experiment(kind, data.parameters | parameters, {"data": data}, slug, resources)
 
 
-def bayes(section: MultiHead) -> Experiment:
+def bayes(section: SpikeModel) -> Experiment:
     """Bayes risk and closed forms of the plateau."""
     return Experiment(
         "multihead/bayes",
