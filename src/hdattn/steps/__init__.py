@@ -18,7 +18,10 @@ from hdattn.errors import UserError
 
 RULES = {
     "generate": ("multihead/data", "singlehead/data"),
-    "solve": ("multihead/flow", "multihead/bayes", "singlehead/state_evolution"),
+    "solve": (
+        *("multihead/flow", "multihead/bayes", "singlehead/state_evolution"),
+        *("multihead/plateau", "multihead/stability", "multihead/escape"),
+    ),
     "train": ("multihead/sgd", "singlehead/erm"),
 }
 """Kinds that each workflow rule makes."""
