@@ -33,7 +33,8 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-Number = Annotated[float, BeforeValidator(_number), Field(allow_inf_nan=False)]
+_Numeric = BeforeValidator(_number, json_schema_input_type=float | str)
+Number = Annotated[float, _Numeric, Field(allow_inf_nan=False)]
 Positive = Annotated[Number, Field(gt=0)]
 NonNegative = Annotated[Number, Field(ge=0)]
 Whole = Annotated[int, BeforeValidator(_whole), Field(ge=0)]
@@ -68,10 +69,13 @@ def _increasing(values: tuple[float, ...]) -> tuple[float, ...]:
 
 _GridPoints = Annotated[tuple[Positive, ...], AfterValidator(_increasing)]
 
-PositiveGrid = Annotated[_GridPoints, Field(min_length=2), BeforeValidator(_expand_grid)]
+_GridInput = list[float | str] | dict[str, float | str]
+_Expanded = BeforeValidator(_expand_grid, json_schema_input_type=_GridInput)
+
+PositiveGrid = Annotated[_GridPoints, Field(min_length=2), _Expanded]
 """At least two positive points in increasing order: a line is drawn through them."""
 
-PositiveList = Annotated[_GridPoints, Field(min_length=1), BeforeValidator(_expand_grid)]
+PositiveList = Annotated[_GridPoints, Field(min_length=1), _Expanded]
 """One or more positive points in increasing order: markers, panels or curves."""
 
 
