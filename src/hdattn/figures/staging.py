@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field
 
 from hdattn.experiment import Experiment
-from hdattn.fields import Count, Positive, size
+from hdattn.fields import Count, size
 from hdattn.figures import _multihead, style, validation
 from hdattn.figures._cases import Case
 from hdattn.figures._multihead import NAMES, MultiHead
+from hdattn.figures._timed import Timed
 from hdattn.figures._trajectories import loss_windows
 from hdattn.figures.drawing import Drawing
 
@@ -30,38 +31,10 @@ FLOW_STEPS = 2  # times of the flow between two records of SGD
 SPIKES = (style.BLACK, style.PURPLE, style.ORANGE, style.SKY, style.GREEN)  # colour of direction f
 
 
-class Section(MultiHead):
+class Section(Timed, MultiHead):
     """Configuration of the figure."""
 
-    tau_max: Annotated[dict[str, Positive], Field(min_length=1)] = size(
-        {"softmax": 200, "bayes": 100},
-        "Activations shown, each with the time tau = gamma samples / dim at which it ends.",
-    )
     records: Annotated[Count, Field(ge=5)] = size(41, "Times at which SGD is recorded.")
-
-    @field_validator("tau_max", mode="before")
-    @classmethod
-    def _known(cls, tau_max: Any) -> Any:
-        if not isinstance(tau_max, Mapping) or not set(tau_max) <= set(NAMES):
-            raise ValueError(
-                f"{tau_max!r} will not do; map {' and '.join(NAMES)} (or one of them) to a time"
-            )
-        return tau_max
-
-    @field_validator("tau_max")
-    @classmethod
-    def _unstable(cls, tau_max: dict[str, float], info: ValidationInfo) -> dict[str, float]:
-        if info.data.get("tokens") == 2 and "softmax" in tau_max:
-            raise ValueError(
-                "softmax heads never specialise at tokens = 2, where their growth rate vanishes; "
-                "set tokens to 3 or more, or leave softmax out"
-            )
-        return tau_max
-
-    @property
-    def activations(self) -> list[str]:
-        """Activations shown, in the order of their rows."""
-        return [name for name in NAMES if name in self.tau_max]
 
 
 def experiments(section: Section, seed: int) -> dict[str, list[Experiment]]:
