@@ -46,7 +46,7 @@ _NEED_NOT_BE_FINITE = {"replicon", "residual"}
 
 def run(parameters: dict[str, Any], inputs: dict[str, Record]) -> Result:
     """Solve the curve (or one curve per instance)."""
-    targets, physics, axes = _targets(parameters, inputs)
+    targets, physics, axes = curve_targets(parameters, inputs)
     options = {key: parameters[key] for key in ("lam", "kappa", "beta", "penalty")}
     curves = []
     for target in targets:
@@ -59,7 +59,7 @@ def run(parameters: dict[str, Any], inputs: dict[str, Record]) -> Result:
     return _result(parameters, solutions, (*axes, "alpha"))
 
 
-def _targets(
+def curve_targets(
     parameters: Mapping[str, Any], inputs: Mapping[str, Record]
 ) -> tuple[list[MarchenkoPastur | Spectrum], dict[str, Any], tuple[str, ...]]:
     """Targets, what belongs to the data, and the axis of the targets."""
