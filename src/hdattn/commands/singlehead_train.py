@@ -82,7 +82,7 @@ def _train_one(values: dict[str, Any], samples: int, instance: int) -> dict[str,
     """Train and measure one instance."""
     from hdattn.singlehead.erm import draw_start, fit
     from hdattn.singlehead.measure import measure
-    from hdattn.singlehead.objective import AttentionLoss
+    from hdattn.singlehead.objective import attention_loss
     from hdattn.singlehead.samples import SampleStream, draw_teacher
 
     began = time.perf_counter()
@@ -90,7 +90,7 @@ def _train_one(values: dict[str, Any], samples: int, instance: int) -> dict[str,
     data = {name: values[name] for name in ("dim", "noise", "tokens", "beta0")}
     data["target"] = {"kind": "mp", "kappa0": values["kappa0"]}
     teacher = draw_teacher(data, seed, instance)
-    loss = AttentionLoss(_batches(SampleStream(data, seed, instance, teacher), samples), beta)
+    loss = attention_loss(_batches(SampleStream(data, seed, instance, teacher), samples), beta)
     start = draw_start(data, seed, instance, kappa)
     fitted = fit(loss, lam=values["lam"], kappa=kappa, optimizer=values["optimizer"], start=start)
     measured = measure(

@@ -60,20 +60,26 @@ def attention_loss(
 ) -> Loss:
     """Loss of batches (x [n, T, d], y [n, T, T]) on a device.
 
-    ``auto`` is a graphics card where there is one, else ``cpu``: numpy, which takes 60 % of
-    torch's time at one thread (16 against 26 ms at d = 60, alpha = 4) and starts at once. Other
-    names are torch devices. Raises ``UserError`` when the device cannot be used.
+    ``auto`` is a graphics card that torch can use where there is one, else ``cpu``: numpy, which
+    takes 60 % of torch's time at one thread (16 against 26 ms at d = 60, alpha = 4) and starts at
+    once. Other names are torch devices. Raises ``UserError`` when the device cannot be used.
     """
-    if device == "cpu" or (device == "auto" and not _has_graphics_card()):
+    if device == "auto":
+        device = "cuda" if _has_graphics_card() else "cpu"
+    if device == "cpu":
         return AttentionLoss(batches, beta)
     from hdattn.singlehead.torch_objective import TorchAttentionLoss
 
-    return TorchAttentionLoss(batches, beta, "cuda" if device == "auto" else device)
+    return TorchAttentionLoss(batches, beta, device)
 
 
 def _has_graphics_card() -> bool:
-    """Whether a driver is loaded (NVIDIA, AMD): asking torch would cost its import."""
-    return any(Path(node).exists() for node in ("/dev/nvidiactl", "/dev/kfd"))
+    """Whether torch can use a card; it is imported only where a driver (NVIDIA, AMD) is loaded."""
+    if not any(Path(node).exists() for node in ("/dev/nvidiactl", "/dev/kfd")):
+        return False
+    import torch
+
+    return torch.cuda.is_available()
 
 
 class AttentionLoss:

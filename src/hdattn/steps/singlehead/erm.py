@@ -8,6 +8,7 @@ times ``start_scale``.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +17,7 @@ import numpy as np
 
 from hdattn.singlehead.erm import Fit, draw_start, fit
 from hdattn.singlehead.measure import Measurement, measure
-from hdattn.singlehead.objective import AttentionLoss
+from hdattn.singlehead.objective import attention_loss
 from hdattn.steps.singlehead.data import batches, instances, stream, teacher
 from hdattn.store import Dataset, Record, Result
 
@@ -66,6 +67,11 @@ def run(parameters: dict[str, Any], inputs: dict[str, Record]) -> Result:
     )
 
 
+def device() -> str:
+    """Where to train, from the environment: not a parameter, since the minimum is the same."""
+    return os.environ.get("HDATTN_DEVICE", "auto")
+
+
 def _train(
     parameters: Mapping[str, Any], data: Record, position: int, alpha: float
 ) -> tuple[Fit, Measurement, float]:
@@ -76,7 +82,7 @@ def _train(
     samples = max(1, round(alpha * target.W0.shape[0] ** 2))
     start = draw_start(parameters["data"], parameters["seed"], instance, kappa, parameters["trial"])
     fitted = fit(
-        AttentionLoss(batches(data, position, samples), parameters["beta"]),
+        attention_loss(batches(data, position, samples), parameters["beta"], device()),
         lam=parameters["lam"],
         kappa=kappa,
         optimizer=parameters["optimizer"],
