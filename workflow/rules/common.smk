@@ -60,8 +60,8 @@ def physics_of(wildcards):
 
 
 def memory_of(wildcards, attempt):
-    """Memory in MB, more at each attempt."""
-    return int(experiment_of(wildcards).resources.get("mem_mb", 1000) * attempt)
+    """Memory in MB, more at each attempt; a job on a cluster needs 400 for itself."""
+    return int(max(500, experiment_of(wildcards).resources.get("mem_mb", 1000)) * attempt)
 
 
 def runtime_of(wildcards, attempt):
