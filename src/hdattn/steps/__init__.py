@@ -21,8 +21,10 @@ RULES = {
     "solve": (
         *("multihead/flow", "multihead/bayes", "singlehead/state_evolution"),
         *("multihead/plateau", "multihead/stability", "multihead/escape"),
+        *("singlehead/bayes_optimal", "singlehead/best_regularisation"),
+        "singlehead/amp_state_evolution",
     ),
-    "train": ("multihead/sgd", "singlehead/erm"),
+    "train": ("multihead/sgd", "singlehead/erm", "singlehead/amp"),
 }
 """Kinds that each workflow rule makes."""
 

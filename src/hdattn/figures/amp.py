@@ -1,0 +1,217 @@
+"""Message passing on training sets, iterate by iterate, beside its state evolution."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+from pydantic import Field, ValidationInfo, field_validator
+
+from hdattn.experiment import Experiment
+from hdattn.fields import Count, NonNegative, Positive, physics, size
+from hdattn.figures import style
+from hdattn.figures._amp import (
+    Pair,
+    Passed,
+    Passing,
+    own_trajectories,
+    passings,
+    statistics,
+    validation_rows,
+)
+from hdattn.figures._curves import add_rows
+from hdattn.figures._singlehead import SingleHead, check_dim, trainings
+from hdattn.figures.drawing import Drawing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from hdattn.store import Record
+
+MODEL = "singlehead"
+TITLE = "Message passing against its state evolution, iterate by iterate"
+
+NAME = "amp"
+CASES = ("easy", "hard")
+OVERLAPS = {"Q": (style.BLUE, "$Q$"), "M": (style.VERMILLION, "$M$")}
+SIZES = (style.PURPLE, style.BLACK)
+COMPARED = ("Q", "M", "prox_objective")
+CHECKED = (1, 2, 3, 5, 8, 12, 20)  # iterations in the validation table, of the undamped runs
+ROUNDING = 1e-12
+Damping = Annotated[NonNegative, Field(lt=1)]
+
+
+class Section(SingleHead):
+    """Keys of ``amp``."""
+
+    kappa: Positive = physics(1.0, "Width p/d behind lambda_eff = lam sqrt(kappa).")
+    easy_alpha: Positive = physics(2.0, "Sample ratio n/d^2 of the easy point.")
+    easy_lam: Positive = physics(0.1, "Weight decay of the easy point.")
+    hard_alpha: Positive = physics(0.5, "Sample ratio of the hard point.")
+    hard_lam: Positive = physics(0.01, "Weight decay of the hard point.")
+    damping: Damping = physics(0.3, "Damping at the hard point (below 1).")
+    dim: Count = size(80, "Dimension d of the simulations.")
+    small_dim: Count = size(40, "Smaller dimension, to see the deviations shrink.")
+    iterations: Count = size(60, "Largest number of iterations.")
+
+    @field_validator("dim", "small_dim")
+    @classmethod
+    def _columns(cls, value: int, info: ValidationInfo) -> int:
+        return check_dim(value, {key: info.data.get(key) for key in ("kappa0", "kappa")})
+
+    @field_validator("small_dim")
+    @classmethod
+    def _smaller(cls, value: int, info: ValidationInfo) -> int:
+        if value >= info.data.get("dim", value + 1):
+            raise ValueError(f"{value} is not below dim = {info.data['dim']}; give two sizes")
+        return value
+
+    @field_validator("iterations")
+    @classmethod
+    def _enough(cls, value: int) -> int:
+        if value < max(CHECKED):
+            raise ValueError(f"{value} will not do; give at least {max(CHECKED)}")
+        return value
+
+    def passing(self, case: str) -> Passing:
+        """How message passing is run at the easy or the hard point."""
+        easy = case == "easy"
+        return Passing(
+            alphas=[self.easy_alpha if easy else self.hard_alpha],
+            lams=[self.easy_lam if easy else self.hard_lam],
+            damping=0.0 if easy else self.damping,
+            iterations=self.iterations,
+            tolerance=TOLERANCE,
+            kappa=self.kappa,
+        )
+
+
+TOLERANCE = 1e-5
+
+
+def experiments(section: Section, seed: int) -> dict[str, list[Experiment]]:
+    """Message passing and its theory at both points and two sizes; training of the larger."""
+    roles = {}
+    for case in CASES:
+        passing = section.passing(case)
+        for name, dim in (("", section.dim), ("small ", section.small_dim)):
+            roles[f"{name}{case}"] = passings(section, seed, dim, passing)
+            roles[f"{name}{case} own"] = own_trajectories(section, seed, dim, passing)
+        ((alpha,), (lam,)) = passing.alphas, passing.lams
+        roles[f"{case} trained"] = trainings(
+            section, seed, section.dim, [alpha], lam, section.kappa
+        )
+    return roles
+
+
+def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> Drawing:
+    """A row for each point: overlaps, objective at the prox, distance to the ERM minimum."""
+    axes = style.panels(figure, 2, 3, width="double", height=4.2)
+    drawing = Drawing([])
+    for case, row in zip(CASES, (axes[:3], axes[3:]), strict=True):
+        passing = section.passing(case)
+        passed = Passed(records[case], records[f"{case} own"])
+        small = Passed(records[f"small {case}"], records[f"small {case} own"])
+        _draw_overlaps(row[0], passed, case, drawing)
+        _draw_objective(row[1], (small, passed), case, drawing)
+        _draw_excess(row[2], passed, records[f"{case} trained"], case, drawing)
+        (alpha,), (lam,) = passing.alphas, passing.lams
+        damped = f", damping ${passing.damping:g}$" if passing.damping else ""
+        row[0].set_title(
+            rf"$\alpha={alpha:g}$, $\lambda={lam:g}${damped}", loc="right", fontsize=7, pad=3
+        )
+        for size_ in (passed, small):
+            drawing.flagged += size_.complaints(f"message passing, d = {size_.dim}, {case}")
+        drawing.validation += _validation(passed, small, case, damped=bool(passing.damping))
+    return drawing
+
+
+def _validation(passed: Passed, small: Passed, case: str, *, damped: bool) -> list[dict]:
+    """Rows at several iterations; of damped runs, whose theory is exact at the end, the last."""
+    iterations = [passed.theory("Q").shape[2] - 1] if damped else list(CHECKED)
+    reliable = [p.simulation("converged").all() for p in (passed, small)]
+    rows = []
+    for name in COMPARED:
+        large_pair, small_pair = (
+            Pair(p.dim, p.simulation(name)[:, 0, iterations], p.theory(name)[:, 0, iterations])
+            for p in (passed, small)
+        )
+        rows += validation_rows(
+            large_pair,
+            small_pair,
+            [f"{case} point, iteration={t}" for t in iterations],
+            [all(reliable)] * len(iterations),
+            figure=NAME,
+            quantity=name,
+        )
+    return rows
+
+
+def _draw_overlaps(axis: Axes, passed: Passed, case: str, drawing: Drawing) -> None:
+    for name, (colour, label) in OVERLAPS.items():
+        _draw_series(axis, passed, name, case, colour, label, drawing)
+    style.theory(axis, [], [], style.BLACK, label="theory")
+    style.simulation(axis, [], [], None, style.BLACK, method="amp", label="message passing")
+    axis.set_ylabel("overlap")
+    axis.set_ylim(0)
+    axis.legend(loc="lower right")
+    axis.set_xlabel("iteration")
+
+
+def _draw_objective(axis: Axes, sizes: tuple[Passed, Passed], case: str, drawing: Drawing) -> None:
+    for passed, colour in zip(sizes, SIZES, strict=True):
+        _draw_series(axis, passed, "prox_objective", case, colour, f"$d={passed.dim}$", drawing)
+    axis.set_ylabel("objective at the prox")
+    axis.set_xlabel("iteration")
+    axis.legend()
+
+
+def _draw_series(
+    axis: Axes, passed: Passed, name: str, case: str, colour: str, label: str, drawing: Drawing
+) -> None:
+    """Markers with standard errors on the line of the mean theory, against the iteration."""
+    shown = np.unique(np.r_[0:12, np.arange(12, passed.iterations + 1, 3)])
+    shown = shown[shown <= passed.iterations]
+    theory = passed.theory(name)[:, 0].mean(axis=0)[: passed.iterations + 1]
+    values = passed.simulation(name)[:, 0][:, shown]
+    mean, error = statistics(values)
+    style.theory(axis, np.arange(theory.size), theory, colour)
+    style.simulation(axis, shown, mean, error, colour, method="amp", label=label, markersize=2.5)
+    where = {"quantity": name, "case": case, "dim": passed.dim}
+    add_rows(drawing, **where, series="theory", iteration=np.arange(theory.size), value=theory)
+    add_rows(
+        drawing,
+        **where,
+        series="amp",
+        iteration=shown,
+        value=mean,
+        standard_error=error,
+        instances=passed.instances,
+    )
+
+
+def _draw_excess(
+    axis: Axes, passed: Passed, trained: list[Record], case: str, drawing: Drawing
+) -> None:
+    """Objective of each instance's S above its minimum by L-BFGS, relative to the minimum."""
+    minimum = np.concatenate([record.datasets["objective"] for record in trained])[:, 0]
+    objective = passed.simulation("objective")[:, 0]
+    done = passed.simulation("iterations")[:, 0]
+    for instance, (values, least) in enumerate(zip(objective, minimum, strict=True)):
+        excess = np.maximum(values[: done[instance] + 1] / least - 1, ROUNDING)
+        label = "over L-BFGS, each instance" if instance == 0 else None
+        axis.plot(excess, color=style.SKY, linewidth=0.8, label=label)
+        add_rows(
+            drawing,
+            quantity="relative excess objective",
+            case=case,
+            dim=passed.dim,
+            series=f"amp instance {instance}",
+            iteration=np.arange(excess.size),
+            value=excess,
+        )
+    axis.set_yscale("log")
+    axis.set_ylabel("relative excess objective")
+    axis.set_xlabel("iteration")
+    axis.legend()
