@@ -1,8 +1,10 @@
 """When the flow reaches the plateau and leaves it, from small seeds of either sign, against D.
 
-Parameters: ``{"activation", "tokens", "prior", "heads", "gamma", "feature", "dims", "base_points",
-"scrambles"}``. Heads start at ``k_h(0) = +-k*_f / sqrt(D)``, f = ``feature``, with alternating
-signs. The start is the only place where D enters the flow.
+Parameters: ``{"activation", "tokens", "prior", "heads", "gamma", "feature", "dims", "threshold",
+"learnt", "base_points", "scrambles"}``. Heads start at ``k_h(0) = +-k*_f / sqrt(D)``,
+f = ``feature``, with alternating signs: the only place where D enters the flow. The plateau is
+reached when the heads have the part ``learnt`` of the mean, and left when their half difference
+along the spike is ``threshold``.
 """
 
 from __future__ import annotations
@@ -75,5 +77,5 @@ def _times(
     points = parameters["base_points"]
     flow = solve_flow(problem, tau, base_points=points, seed=seed, with_loss=False)
     mean = int(np.argmax(np.abs(prior.mean)))
-    arrival = arrival_time(flow.tau, flow.m, prior.mean[mean], mean)
-    return arrival, escape_time(flow.tau, flow.m, feature)
+    arrival = arrival_time(flow.tau, flow.m, prior.mean[mean], mean, parameters["learnt"])
+    return arrival, escape_time(flow.tau, flow.m, feature, parameters["threshold"])

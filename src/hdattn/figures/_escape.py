@@ -1,0 +1,124 @@
+"""Escape and arrival times: flow and SGD at each dimension, put together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hdattn.figures import validation
+from hdattn.figures._trajectories import Trajectories
+from hdattn.multihead.escape import arrival_time, escape_time
+
+if TYPE_CHECKING:
+    from hdattn.figures.escape_time import Section
+    from hdattn.store import Record
+
+QUANTITIES = {"escape": "time to leave the plateau", "arrival": "time to reach the plateau"}
+LEARNT = 0.5  # part of the mean at which the plateau counts as reached
+
+
+@dataclass(frozen=True)
+class Point:
+    """Time of SGD at one D: mean, standard error, runs behind it; fine unless a run lacks it."""
+
+    dim: int
+    value: float
+    error: float
+    runs: int
+    fine: bool
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One quantity of one activation.
+
+    dims, limit [N]: flow at gamma to 0, mean over scrambles. flow, flow_error [M]: at the SGD's
+    gamma and dimensions. sgd: its points at these.
+    """
+
+    activation: str
+    quantity: str
+    dims: np.ndarray
+    limit: np.ndarray
+    flow: np.ndarray
+    flow_error: np.ndarray
+    sgd: list[Point]
+    rate: float
+
+    @classmethod
+    def read(
+        cls, name: str, quantity: str, records: dict[str, list[Record]], section: Section
+    ) -> Curve:
+        """Curve of activation ``name``, from all its experiments."""
+        limit, flow = (records[f"{kind}_{name}"][0].datasets for kind in ("limit", "flow"))
+        mean, error = np.transpose([validation.mean_and_error(c) for c in flow[quantity].T])
+        points = [
+            _point(dim, quantity, Trajectories.merge(records[f"sgd_{name}_{dim}"]), section)
+            for dim in section.dims
+        ]
+        average = limit[quantity].mean(axis=0)
+        rate = float(limit["rate"])
+        return cls(name, quantity, limit["dim"], average, mean, error, points, rate)
+
+    @property
+    def slope(self) -> float:
+        """Growth of the time with ln D between the two largest D of the flow."""
+        return float((self.limit[-1] - self.limit[-2]) / np.log(self.dims[-1] / self.dims[-2]))
+
+    @property
+    def difference(self) -> tuple[np.ndarray, np.ndarray]:
+        """SGD minus flow and its standard error, [M] each."""
+        values = np.array([p.value for p in self.sgd]) - self.flow
+        return values, np.hypot([p.error for p in self.sgd], self.flow_error)
+
+    def validation(self) -> Iterator[dict[str, Any]]:
+        """SGD against the flow at the same D and gamma; the smallest D sets the allowance."""
+        values, errors = self.difference
+        (constant,) = validation.allowance_constants(
+            self.sgd[0].dim, values[:1] / self.flow[:1], errors[:1] / self.flow[:1]
+        )
+        for p, theory, error in zip(self.sgd[1:], self.flow[1:], errors[1:], strict=True):
+            yield validation.row(
+                f"{self.activation} D={p.dim}",
+                theory,
+                p.value,
+                error,
+                p.runs,
+                constant,
+                p.dim,
+                figure="escape_time",
+                quantity=QUANTITIES[self.quantity],
+                reliable=p.fine,
+            )
+
+    def table(self) -> Iterator[dict[str, Any]]:
+        """Everything drawn."""
+        for dim, value in zip(self.dims, self.limit, strict=True):
+            yield self._row("flow, gamma to 0", dim, value)
+        for p, value, error in zip(self.sgd, self.flow, self.flow_error, strict=True):
+            yield self._row("flow at the SGD's gamma", p.dim, value, error)
+            yield self._row("sgd", p.dim, p.value, p.error, p.runs)
+        if self.quantity == "escape":
+            yield self._row("flow, slope in ln D", self.dims[-1], self.slope)
+            yield self._row("closed form, slope in ln D", None, 0.5 / self.rate)
+
+    def _row(self, source, dim, value, error=None, runs=None) -> dict[str, Any]:
+        names = ("activation", "quantity", "source", "dim", "value", "standard_error", "runs")
+        values = (self.activation, self.quantity, source, dim, value, error, runs)
+        return dict(zip(names, values, strict=True))
+
+
+def _point(dim: int, quantity: str, runs: Trajectories, section: Section) -> Point:
+    """Time of ``quantity`` over all runs at one D."""
+    if quantity == "escape":
+        times = [escape_time(runs.tau, m, section.feature, section.threshold) for m in runs.m]
+    else:
+        along = int(np.argmax(np.abs(section.mean)))
+        mu = section.mean[along]
+        times = [arrival_time(runs.tau, m, mu, along, LEARNT) for m in runs.m]
+    known = [time for time in times if np.isfinite(time)]
+    value, error = validation.mean_and_error(known) if known else (np.nan, np.nan)
+    return Point(dim, value, error, len(known), len(known) == len(times))

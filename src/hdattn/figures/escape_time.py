@@ -1,0 +1,185 @@
+"""Time to reach the plateau and time to leave it, against the dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+from pydantic import Field, ValidationInfo, field_validator
+
+from hdattn.experiment import Experiment
+from hdattn.fields import Count, Positive, PositiveGrid, physics, size
+from hdattn.figures import style
+from hdattn.figures._escape import LEARNT, QUANTITIES, Curve
+from hdattn.figures._multihead import NAMES, POINT_SECONDS, Spreads, Vector
+from hdattn.figures._sizes import SizeScan, sgd_blocks
+from hdattn.figures._ticks import plain_ticks
+from hdattn.figures._timed import TAU_MAX, TauMax, Timed
+from hdattn.figures.drawing import Drawing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from hdattn.store import Record
+
+MODEL = "multihead"
+TITLE = "The plateau is reached at once and left after a time that grows as log D"
+
+
+class Section(Timed, SizeScan):
+    """Configuration of the figure."""
+
+    heads: Count = physics(2, "Heads H.")
+    mean: Vector = physics((0.8, 0.0), "Mean of the signal along each hidden spike.")
+    std: Spreads = physics(
+        (0.0, 2.0), "Size of the random sign along each hidden spike; 0 for a constant one."
+    )
+    threshold: Positive = physics(
+        0.5, "Half the largest difference of overlaps at which heads count as split."
+    )
+    tau_max: TauMax = size({"softmax": 14, "bayes": 8}, TAU_MAX)
+    records: Annotated[Count, Field(ge=20)] = size(281, "Times at which SGD is recorded.")
+    flow_dims: PositiveGrid = size(
+        {"start": 100, "stop": 1e8, "points": 13}, "Dimensions D of the flow at gamma to 0."
+    )
+
+    @field_validator("mean")
+    @classmethod
+    def _phases(cls, mean: tuple[float, ...]) -> tuple[float, ...]:
+        if not any(mean):
+            raise ValueError("all entries are 0: there is no first phase; make one of them nonzero")
+        return mean
+
+    @field_validator("flow_dims")
+    @classmethod
+    def _small_seeds(cls, dims: tuple[float, ...], info: ValidationInfo) -> tuple[float, ...]:
+        least = 1 / info.data.get("threshold", 0.5) ** 2
+        if dims[0] <= least:
+            raise ValueError(f"{dims[0]:g} will not do; heads start split below {least:g}")
+        return dims
+
+    @property
+    def feature(self) -> int:
+        """Direction along which the heads start apart: the one that splits first."""
+        return int(np.argmax(self.std))
+
+    @property
+    def start(self) -> dict[str, Any]:
+        """Initial weights +-k*_f / sqrt(D)."""
+        return {"kind": "pairs", "feature": self.feature}
+
+
+def experiments(section: Section, seed: int) -> dict[str, list[Experiment]]:
+    """Flows at gamma to 0 over all D and at the SGD's gamma at its D; SGD at each D."""
+    roles = {}
+    for name, tau_max in section.tau_max.items():
+        roles[f"limit_{name}"] = [_escape(section, name, 0.0, section.flow_dims)]
+        roles[f"flow_{name}"] = [_escape(section, name, section.gamma, section.dims)]
+        for dim in section.dims:
+            roles[f"sgd_{name}_{dim}"] = sgd_blocks(
+                section, seed, name, dim, section.gamma, section.start, tau_max, section.records
+            )
+    return roles
+
+
+def _escape(section: Section, activation: str, gamma: float, dims: Sequence[float]) -> Experiment:
+    points = section.base_points * 2 ** sum(s > 0 for s in section.std)
+    seconds = POINT_SECONDS * points * len(dims) * section.scrambles * 15
+    return Experiment(
+        "multihead/escape",
+        {"activation": activation, "tokens": section.tokens, "prior": section.prior}
+        | {"heads": section.heads, "gamma": gamma, "feature": section.feature, "dims": dims}
+        | {"threshold": section.threshold, "learnt": LEARNT}
+        | {"base_points": section.base_points, "scrambles": section.scrambles},
+        slug=f"{activation}-gamma{gamma:g}",
+        resources={"mem_mb": 300 + 2e-3 * points, "seconds": 5 + seconds},
+    )
+
+
+def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> Drawing:
+    """Time to leave the plateau, time to reach it, and SGD minus flow for both."""
+    axes = style.panels(figure, 1, 3, width="double", height=2.5, width_ratios=[1.3, 1, 1])
+    drawing = Drawing([])
+    for name in section.activations:
+        for axis, quantity in zip(axes, QUANTITIES, strict=False):
+            curve = Curve.read(name, quantity, records, section)
+            _times(axis, curve)
+            _difference(axes[2], curve)
+            drawing.table += curve.table()
+            drawing.validation += curve.validation()
+            drawing.flagged += [
+                f"{NAMES[name]}, D = {p.dim}: a run lacks its {QUANTITIES[quantity]}"
+                for p in curve.sgd
+                if not p.fine
+            ]
+    _label(axes, section)
+    return drawing
+
+
+def _times(axis: Axes, curve: Curve) -> None:
+    """Flows, SGD and, for the escape, the asymptotic slope through the largest D."""
+    colour = style.MEANING[curve.activation]
+    style.theory(axis, curve.dims, curve.limit, colour, label=NAMES[curve.activation])
+    dims = [p.dim for p in curve.sgd]
+    style.theory(axis, dims, curve.flow, style.BLACK, thin=True, zorder=4)
+    hollow = [not p.fine for p in curve.sgd]
+    values, errors = [p.value for p in curve.sgd], [p.error for p in curve.sgd]
+    style.simulation(axis, dims, values, errors, colour, method="sgd", flagged=hollow)
+    if curve.quantity == "escape":
+        slope = 0.5 / curve.rate
+        guide = curve.limit[-1] + slope * np.log(curve.dims / curve.dims[-1])
+        axis.plot(curve.dims, guide, color=style.GREY, linewidth=0.8, linestyle=":", zorder=1)
+        middle = int(0.6 * len(curve.dims))
+        axis.annotate(
+            rf"slope $1/(2|\lambda|) = {slope:.3f}$" "\n" rf"flow: ${curve.slope:.3f}$",
+            (curve.dims[middle], curve.limit[middle]),
+            xytext=(4, -5),
+            textcoords="offset points",
+            va="top",
+            fontsize=6.5,
+            color=colour,
+        )
+
+
+def _difference(axis: Axes, curve: Curve) -> None:
+    """SGD minus flow against D; markers at one D stand side by side."""
+    escape = curve.quantity == "escape"
+    values, errors = curve.difference
+    place = {"softmax": 0.94, "bayes": 1.06}[curve.activation] * (0.97 if escape else 1.03)
+    dims = place * np.array([p.dim for p in curve.sgd])
+    hollow = [not p.fine for p in curve.sgd]
+    colour = style.MEANING[curve.activation]
+    look = {"fmt": "o" if escape else "s", "flagged": hollow}
+    style.simulation(axis, dims, values, errors, colour, **look)
+
+
+def _label(axes: list[Axes], section: Section) -> None:
+    """Scales, labels, and the meaning of lines and markers."""
+    from matplotlib.lines import Line2D
+
+    for axis in axes:
+        axis.set_xscale("log")
+        axis.set_xlabel("$D$")
+    axes[0].set_ylabel(r"time to leave the plateau, $\tau$")
+    axes[1].set_ylabel(r"time to reach the plateau, $\tau$")
+    axes[2].set_ylabel("SGD minus flow, in $\\tau$")
+    axes[0].set_ylim(bottom=0)
+    axes[1].set_ylim(0, 1.5 * axes[1].get_ylim()[1])
+    axes[2].axhline(0, color=style.GREY, linewidth=0.6, zorder=0)
+    plain_ticks(axes[2].xaxis, section.dims)
+    axes[2].set_xlim(section.dims[0] / 1.5, section.dims[-1] * 1.5)
+
+    def entry(label: str, **look: Any) -> Line2D:
+        look = {"color": style.GREY, "linestyle": "", "markersize": 3.5} | look
+        return Line2D([], [], label=label, **look)
+
+    lines = [
+        entry(NAMES[name], color=style.MEANING[name], linestyle="-") for name in section.activations
+    ]
+    thin = {"linestyle": (0, (4, 1.5)), "linewidth": 0.6, "color": style.BLACK}
+    lines.append(entry(rf"flow, $\gamma = {section.gamma:g}$", **thin))
+    axes[1].legend(handles=[*lines, entry("SGD", marker="o")], loc="upper center", ncols=2)
+    both = [entry("leave", marker="o"), entry("reach", marker="s")]
+    axes[2].legend(handles=both, ncols=2, loc="upper center")
