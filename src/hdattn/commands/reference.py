@@ -34,6 +34,12 @@ interpolates) and `alpha_recovery` |
 | `singlehead density` | `x density atom_at_zero` |
 | `singlehead train` | lists with an entry per instance: `Q M Q0 test_error train_loss \
 penalty_value rank_fraction eigenvalues seconds converged` |
+| `singlehead bayes` | `q bayes_test_error overlap_error sigma Q0 converged iterations residual \
+seconds` |
+| `singlehead amp` | per iteration, the start first: `iteration Q M V objective prox_objective \
+residual`, and by theory `theory_Q theory_M theory_V theory_prox_objective`; `status converged \
+iterations eigenvalues seconds`, with `--compare` also `lbfgs_objective lbfgs_distance \
+lbfgs_seconds` |
 | `multihead loss` | `loss error` |
 | `multihead bayes` | `bayes_risk error` |
 | `multihead flow` | `tau` [T], `m` [T, H, F], `r` [T, H, H], `b` [T, H], `c` [T], `loss` [T] |

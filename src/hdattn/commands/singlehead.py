@@ -8,6 +8,8 @@ import click
 
 from hdattn.commands.output import emit, warn
 from hdattn.commands.parsing import Command, NotYetCommand, as_json, option
+from hdattn.commands.singlehead_amp import amp
+from hdattn.commands.singlehead_bayes import bayes
 from hdattn.commands.singlehead_options import (
     kappa0_option,
     make_problem,
@@ -98,10 +100,9 @@ def thresholds(as_json: bool, kappa0: float, noise: float, tokens: int) -> None:
     emit(result, as_json)
 
 
-singlehead.add_command(train)
+for command in (train, amp, bayes):
+    singlehead.add_command(command)
 for name, what in {
-    "bayes": "Bayes-optimal error",
-    "amp": "approximate message passing on one instance",
     "scaling": "scaling laws of power-law targets",
 }.items():
     singlehead.add_command(NotYetCommand(name, what))

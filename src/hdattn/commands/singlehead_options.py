@@ -23,9 +23,24 @@ tokens_option = option(
     default=2,
     help="Tokens T of a sequence; solve and density know 2 only, so far.",
 )
+alpha_option = option("--alpha", type=POSITIVE, required=True, help="Samples n / d^2.")
+beta0_option = option(
+    "--beta0", type=POSITIVE, default=1.0, help="Inverse temperature of the labels."
+)
+target_option = option(
+    "--target",
+    type=click.Choice(["mp", "powerlaw"]),
+    default="mp",
+    help="Spectrum of the target: Marchenko-Pastur of width kappa0, or a power law.",
+)
+gamma_option = option(
+    "--gamma",
+    type=Number(above=0.5),
+    help="Spectral exponent of a power-law target (eigenvalues as i^-gamma).",
+)
 
 problem_options = together(
-    option("--alpha", type=POSITIVE, required=True, help="Samples n / d^2."),
+    alpha_option,
     option(
         "--lam",
         type=NON_NEGATIVE,
@@ -37,7 +52,7 @@ problem_options = together(
     noise_option,
     tokens_option,
     option("--beta", type=POSITIVE, default=1.0, help="Inverse temperature of the head."),
-    option("--beta0", type=POSITIVE, default=1.0, help="Inverse temperature of the labels."),
+    beta0_option,
     option(
         "--penalty",
         type=click.Choice(["nuclear", "frobenius"]),
@@ -45,17 +60,8 @@ problem_options = together(
         help="nuclear: weight decay on W, S = W W^T; frobenius: lambda_eff d ||S||_F^2 on a "
         "symmetric S; lambda_eff = lambda sqrt(kappa).",
     ),
-    option(
-        "--target",
-        type=click.Choice(["mp", "powerlaw"]),
-        default="mp",
-        help="Spectrum of the target: Marchenko-Pastur of width kappa0, or a power law.",
-    ),
-    option(
-        "--gamma",
-        type=Number(above=0.5),
-        help="Spectral exponent of a power-law target (eigenvalues as i^-gamma).",
-    ),
+    target_option,
+    gamma_option,
 )
 target_dim = option("--dim", type=COUNT, help="Dimension d of a power-law target.")
 
@@ -64,12 +70,13 @@ def make_problem(values: dict[str, Any]) -> Problem:
     """The problem that the options describe."""
     from hdattn.singlehead.problem import Problem
 
-    target = _make_target(values)
+    target = make_target(values)
     names = ("alpha", "lam", "kappa", "noise", "tokens", "beta", "beta0", "penalty")
     return Problem(target=target, **{name: values[name] for name in names})
 
 
-def _make_target(values: dict[str, Any]) -> MarchenkoPastur | Spectrum:
+def make_target(values: dict[str, Any]) -> MarchenkoPastur | Spectrum:
+    """The target that the options describe."""
     from hdattn.singlehead.targets import MarchenkoPastur, power_law
 
     if values["target"] == "mp":

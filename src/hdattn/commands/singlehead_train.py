@@ -45,7 +45,7 @@ def train(as_json: bool, **values: Any) -> int:
     Each name it prints is a list with an entry per instance.
     """
     _refuse_unknown_training(values)
-    samples = _samples(values)
+    samples = sample_count(values)
     rows = [_train_one(values, samples, instance) for instance in range(values["instances"])]
     columns = {name: [row[name] for row in rows] for name in rows[0]}
     shown = [name for name in columns if name != "eigenvalues"]
@@ -68,7 +68,7 @@ def _refuse_unknown_training(values: dict[str, Any]) -> None:
         raise UserError("--lam: training needs a value above 0; for the limit take, say, 1e-6")
 
 
-def _samples(values: dict[str, Any]) -> int:
+def sample_count(values: dict[str, Any]) -> int:
     """Number of samples n; refuses a training set that does not fit in memory."""
     dim, tokens = values["dim"], values["tokens"]
     samples = max(1, round(values["alpha"] * dim**2))
@@ -90,7 +90,9 @@ def _train_one(values: dict[str, Any], samples: int, instance: int) -> dict[str,
     data = {name: values[name] for name in ("dim", "noise", "tokens", "beta0")}
     data["target"] = {"kind": "mp", "kappa0": values["kappa0"]}
     teacher = draw_teacher(data, seed, instance)
-    loss = attention_loss(_batches(SampleStream(data, seed, instance, teacher), samples), beta)
+    loss = attention_loss(
+        sample_batches(SampleStream(data, seed, instance, teacher), samples), beta
+    )
     start = draw_start(data, seed, instance, kappa)
     fitted = fit(loss, lam=values["lam"], kappa=kappa, optimizer=values["optimizer"], start=start)
     measured = measure(
@@ -110,7 +112,8 @@ def _train_one(values: dict[str, Any], samples: int, instance: int) -> dict[str,
     }
 
 
-def _batches(stream: SampleStream, samples: int) -> Iterator[tuple[Any, Any]]:
+def sample_batches(stream: SampleStream, samples: int) -> Iterator[tuple[Any, Any]]:
+    """The first samples of a stream, chunk by chunk."""
     from hdattn.singlehead.samples import CHUNK
 
     for start in range(0, samples, CHUNK):

@@ -17,5 +17,9 @@ __getattr__, __dir__, __all__ = lazy_names(
         "objective": "AttentionLoss",
         "erm": "Fit draw_start fit train",
         "measure": "Measurement",
+        "amp": "AmpRun MessagePassing observe",
+        "bayes_optimal": "BayesOptimal solve_bayes solve_bayes_curve",
+        "trajectory": "Trajectory bayes_optimal_trajectory state_evolution_trajectory",
+        "regularisation": "best_lambda",
     },
 )

@@ -116,7 +116,7 @@ def observe(batches, problem: Problem, denoiser: str = "soft") -> Observations:
     if denoiser not in DENOISERS:
         raise UserError(f"denoiser {denoiser!r}: choose from {', '.join(DENOISERS)}")
     basis = logit_differences() if denoiser == "soft" and problem.tokens == 2 else None
-    return Observations(batches, basis)
+    return Observations(batches, basis, problem.beta)
 
 
 @dataclass

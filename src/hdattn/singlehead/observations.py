@@ -18,11 +18,17 @@ from hdattn.singlehead.objective import AttentionLoss, basis_pairs, score_map
 class Observations(AttentionLoss):
     """Logits z = basis @ P of a training set, basis [K, K]; covariance: their C [K, K].
 
-    ``batches`` as for :class:`AttentionLoss`; basis: by default the logits are the products P.
+    ``batches`` and beta (which matters to training only) as for :class:`AttentionLoss`; basis: by
+    default the logits are the products P.
     """
 
-    def __init__(self, batches: Iterable[tuple[Array, Array]], basis: Array | None = None):
-        super().__init__(batches)
+    def __init__(
+        self,
+        batches: Iterable[tuple[Array, Array]],
+        basis: Array | None = None,
+        beta: float = 1.0,
+    ):
+        super().__init__(batches, beta)
         variances = np.array([2.0 if j == k else 1.0 for j, k in self._pairs])
         self.basis = np.eye(variances.size) if basis is None else basis
         self.covariance = (self.basis * variances) @ self.basis.T
