@@ -387,8 +387,6 @@ def test_each_mistake_is_one_line(command, line, expected):
 
 
 NOT_YET = [
-    "singlehead bayes --alpha 4 --kappa0 0.5 --noise 0.5 --tokens 2 --json",
-    "singlehead amp --alpha 4 --dim 80 --seed 0 --denoiser bayes --damping 0 --json",
     "singlehead scaling --gamma 1.25 --dim 300 --regime optimal --json",
     "singlehead solve --alpha 4 --tokens 3 --json",
     f"{TRAIN} --direct",
@@ -397,7 +395,6 @@ NOT_YET = [
     f"{TRAIN} --penalty frobenius",
     f"{TRAIN} --target powerlaw --gamma 1.2",
     "multihead optimum --activation softmax --heads 4 --starts 8 --json",
-    "multihead stability --activation softmax --heads 2 --tokens 5 --mean 0.8,0 --std 0,2 --json",
     "where staging",
     "cost --scale paper",
     "scan singlehead --alpha 0.1:10:30",
