@@ -15,6 +15,7 @@ from hdattn.commands.multihead_options import (
     prior_options,
     start_options,
 )
+from hdattn.commands.multihead_stability import stability
 from hdattn.commands.output import emit, warn
 from hdattn.commands.parsing import Command, NotYetCommand, as_json, option, refuse, unwanted
 from hdattn.commands.values import ANY_NUMBER, COUNT, MATRIX, VECTOR
@@ -23,7 +24,7 @@ from hdattn.errors import UserError
 
 @click.group(no_args_is_help=False)
 def multihead() -> None:
-    """Several heads (paper A): loss, flow, SGD."""
+    """Several heads (paper A): loss, flow, SGD, stability."""
 
 
 @multihead.command(cls=Command)
@@ -145,9 +146,9 @@ def sgd(as_json: bool, **values: Any) -> int:
     return 1 if diverged else 0
 
 
+multihead.add_command(stability)
 for name, what in {
     "optimum": "best loss over m, b and c",
-    "stability": "Hessian and growth rates at the unspecialised plateau",
 }.items():
     multihead.add_command(NotYetCommand(name, what))
 
