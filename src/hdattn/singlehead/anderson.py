@@ -13,8 +13,9 @@ class AndersonMixer:
     the best one the history is dropped and damped steps follow, more cautious each time.
     """
 
-    def __init__(self, memory: int = 4, warmup: int = 3, near: float = 0.4, limit: float = 1.0):
-        self.memory, self.warmup, self.near, self.limit = memory, warmup, near, limit
+    def __init__(self, memory: int = 4, warmup: int = 3, near: float = 0.4):
+        self.memory, self.warmup, self.near = memory, warmup, near
+        self.limit, self.reach = 1.0, 4.0
         self.restarts = -1
         self._forget()
 
@@ -25,7 +26,7 @@ class AndersonMixer:
         self.cooling = self.warmup
 
     def propose(self, point: np.ndarray, image: np.ndarray) -> np.ndarray:
-        """Next point to evaluate, at most `limit` away in every coordinate."""
+        """Next point to evaluate, at most `limit` and `reach` residuals away in each coordinate."""
         residual = image - point
         size = np.abs(residual).max()
         if size > 4 * self.best and self.cooling <= 0:
@@ -33,7 +34,9 @@ class AndersonMixer:
         self.best = min(self.best, size)
         self.history = [*self.history[-self.memory :], (point, residual)]
         step = self._step(residual, size)
-        return point + step * min(1.0, self.limit / max(np.abs(step).max(), 1e-300))
+        # a step much longer than the residual extrapolates too far to be trusted
+        longest = min(self.limit, self.reach * size)
+        return point + step * min(1.0, longest / max(np.abs(step).max(), 1e-300))
 
     def _step(self, residual: np.ndarray, size: float) -> np.ndarray:
         if self.cooling > 0 or size > self.near or len(self.history) < 2:

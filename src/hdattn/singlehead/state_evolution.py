@@ -8,9 +8,11 @@ to a fixed point in (log Q, atanh M/sqrt(Q Q0), log V).
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.optimize import root
 
 from hdattn.errors import NotYet
 from hdattn.singlehead.anderson import AndersonMixer
@@ -22,9 +24,14 @@ from hdattn.singlehead.thresholds import solve_ridgeless
 from hdattn.singlehead.two_tokens import TwoTokenChannel
 
 NODES = 18
+FAR = 40.0  # largest coordinate that is looked at: Q from 1e-17 to 1e17
+TINY_RESPONSE = 1e-10  # v_hat V, of order one at any solution, below which a point is hopeless
+REFRESH = 0.03  # change of a coordinate from which the minimisations start afresh
 VANISHED = 1e-12  # Q/Q0 below which S is taken to vanish
-PATIENCE = 40  # iterations without progress after which an attempt ends
-STALLED = 1e-4  # a residual below this is the grain of the grid at a hard point, not a bad start
+PATIENCE = 25  # iterations without progress after which an attempt ends
+NEWTON_EVALUATIONS = 50
+GRAIN = 1e-6  # the residual that the grid allows where the prox jumps
+STALLED = 1e-4  # a residual below this means a rough map, not a bad start
 ANNEALING = (300.0, 30.0, 5.0, 1.0)  # multiples of the penalty on the way to a hard point
 
 
@@ -38,11 +45,19 @@ class _Map:
     estimate: Estimate | None = None
     input_channel: tuple[float, float, float] | None = None
     collapsed: bool = False
+    fresh: np.ndarray | None = None
+    """Where the minimisations of the prox were last started afresh."""
 
     def __call__(self, point: np.ndarray, cold: bool = False) -> np.ndarray:
         """Image of (log Q, atanh M/sqrt(Q Q0), log V)."""
-        Q, M, V = _decode(point, self.problem.target.Q0)
+        Q, M, V = _decode(np.clip(point, -FAR, FAR), self.problem.target.Q0)
+        # minima followed from point to point may merge, and new ones appear unseen
+        cold = cold or self.fresh is None or np.abs(point - self.fresh).max() > REFRESH
+        self.fresh = point.copy() if cold else self.fresh
         self.moments = self.channel.moments(Q, M, V, cold)
+        if self.moments.v_hat <= TINY_RESPONSE / V:
+            # no linear response, far from any solution: come back towards small S
+            return point + np.array([-1.0, 0.0, -1.0])
         self.input_channel = input_channel(self.problem, self.moments)
         self.estimate = PENALTIES[self.problem.penalty].estimate(
             self.problem.target, *self.input_channel
@@ -79,14 +94,15 @@ def solve(
     problem: Problem,
     *,
     nodes: int = NODES,
-    tol: float = 1e-6,
+    tol: float = 1e-8,
     max_iterations: int = 150,
     start: tuple[float, float, float] | None = None,
 ) -> Solution:
     """Solve one point.
 
     nodes: lattice points across the Gaussian ball per axis of the output channel (even; 18 give
-    about 1e-5). tol: largest change of (log Q, atanh M/sqrt(Q Q0), log V) at the fixed point.
+    about 1e-5). tol: largest change of (log Q, atanh M/sqrt(Q Q0), log V) at the fixed point; where
+    the prox jumps the grid map is only continuous to about 1e-6, and that is then asked.
     start: (Q, M, V). When the iteration fails from there, the point is approached from stronger
     penalties. Returns a Solution; non-convergence is told by `converged` and `residual`.
     """
@@ -95,9 +111,11 @@ def solve(
         return solve_ridgeless(problem)
     channel = make_channel(problem, nodes)
     outcome = _iterate(_Map(problem, channel), _start(problem, start), tol, max_iterations)
-    if outcome.residual > max(tol, STALLED):
+    if not outcome.converged:
+        outcome = _newton(outcome, tol)
+    if not outcome.converged and outcome.residual > STALLED:
         outcome = _anneal(problem, channel, tol, max_iterations, outcome)
-    return _finish(outcome, tol, began)
+    return _finish(outcome, began)
 
 
 def make_channel(problem: Problem, nodes: int) -> Channel:
@@ -111,12 +129,24 @@ def solve_curve(problem: Problem, alphas, **options) -> list[Solution]:
     """Solve at each alpha of a list, by continuation from large to small; order as given."""
     alphas = np.asarray(alphas, dtype=float)
     solutions: dict[int, Solution] = {}
-    start = options.pop("start", None)
+    given, known = options.pop("start", None), []
     for i in np.argsort(-alphas, kind="stable"):
+        start = given if not known else _predict(known, np.log(alphas[i]), problem.target.Q0)
         solution = solve(replace(problem, alpha=float(alphas[i])), start=start, **options)
         solutions[int(i)] = solution
-        start = (solution.Q, solution.M, solution.V) if solution.converged else None
+        if solution.converged and solution.Q > 0 and np.isfinite(solution.V):
+            here = _encode(solution.Q, solution.M, solution.V, problem.target.Q0)
+            known = [*known[-1:], (np.log(alphas[i]), here)]
     return [solutions[i] for i in range(alphas.size)]
+
+
+def _predict(known: list, log_alpha: float, Q0: float) -> tuple[float, float, float]:
+    """Linear continuation in log alpha from the last one or two solutions."""
+    last, point = known[-1]
+    if len(known) == 2 and known[0][0] != last:
+        slope = (point - known[0][1]) / (last - known[0][0])
+        point = point + np.clip(slope * (log_alpha - last), -1.0, 1.0)
+    return _decode(point, Q0)
 
 
 def _start(problem: Problem, start) -> np.ndarray:
@@ -135,34 +165,65 @@ class _Outcome:
     point: np.ndarray
     iterations: int
     residual: float
+    converged: bool = False
     vanished: bool = False
+
+
+def _settle(sweep: _Map, point: np.ndarray, residual: float, tol: float) -> tuple[float, bool]:
+    """Residual, and whether it is small enough with fresh prox starts, if it is small with old."""
+    if residual >= max(tol, GRAIN):
+        return residual, False
+    residual = _distance(point, sweep(point, cold=True))
+    jumps = sweep.moments.jump_probability > 0
+    return residual, residual < (max(tol, GRAIN) if jumps else tol)
 
 
 def _iterate(sweep: _Map, point, tol: float, max_iterations: int) -> _Outcome:
     """Anderson iteration; the residual that counts is that of a map with fresh prox starts."""
     mixer = AndersonMixer()
-    best, improved = (np.inf, point), 0
+    best, improved = _Outcome(sweep, point, 0, np.inf), 0
     for iteration in range(1, max_iterations + 1):
         image = sweep(point)
+        best.iterations = iteration
         if sweep.collapsed:
             if image[0] < np.log(VANISHED * sweep.problem.target.Q0):
-                return _Outcome(sweep, image, iteration, 0.0, vanished=True)
+                return _Outcome(sweep, image, iteration, 0.0, converged=True, vanished=True)
             point, mixer = image, AndersonMixer()
             continue
-        residual = _distance(point, image)
-        if residual < tol:
-            image = sweep(point, cold=True)
-            residual = _distance(point, image)
-            if residual < tol:
-                return _Outcome(sweep, point, iteration, residual)
-        if residual < 0.7 * best[0]:
+        residual, done = _settle(sweep, point, _distance(point, image), tol)
+        if residual < 0.7 * best.residual:
             improved = iteration
-        if residual < best[0]:
-            best = (residual, point)
-        if iteration - improved > PATIENCE:
+        if residual < best.residual:
+            best.residual, best.point, best.converged = residual, point, done
+        if done or iteration - improved > PATIENCE:
             break
         point = mixer.propose(point, image)
-    return _Outcome(sweep, best[1], iteration, best[0])
+    return best
+
+
+class _Reached(Exception):
+    """Ends scipy's solver at the tolerance of the state evolution instead of its own."""
+
+
+def _newton(failed: _Outcome, tol: float) -> _Outcome:
+    """Powell's hybrid method from the best point of a stalled iteration, which need not attract."""
+    sweep = failed.sweep
+    best = replace(failed)
+
+    def displacement(point: np.ndarray) -> np.ndarray:
+        best.iterations += 1
+        image = sweep(point)
+        residual = np.inf if sweep.collapsed else _distance(point, image)
+        residual, done = _settle(sweep, point, residual, tol)
+        if residual < best.residual:
+            best.residual, best.point, best.converged = residual, point.copy(), done
+        if best.converged or best.iterations - failed.iterations >= NEWTON_EVALUATIONS:
+            raise _Reached
+        return image - point
+
+    with suppress(_Reached):
+        root(displacement, failed.point, method="hybr", options={"eps": 1e-5, "factor": 0.3})
+    return best
 
 
 def _anneal(problem: Problem, channel: Channel, tol, max_iterations, failed: _Outcome) -> _Outcome:
@@ -189,7 +250,7 @@ def _distance(point: np.ndarray, image: np.ndarray) -> float:
     return float(change.max())
 
 
-def _finish(outcome: _Outcome, tol: float, began: float) -> Solution:
+def _finish(outcome: _Outcome, began: float) -> Solution:
     """Evaluate everything at the fixed point, with fresh starts of the prox."""
     sweep, problem = outcome.sweep, outcome.sweep.problem
     if outcome.vanished:
@@ -206,7 +267,7 @@ def _finish(outcome: _Outcome, tol: float, began: float) -> Solution:
         rank_fraction=estimate.rank_fraction,
         replicon=D2 * moments.v2 / (2 * problem.alpha * moments.v_hat**2),
         input_channel=sweep.input_channel,
-        converged=residual < tol,
+        converged=outcome.converged,
         iterations=outcome.iterations,
         residual=residual,
         seconds=time.perf_counter() - began,
