@@ -46,16 +46,18 @@ class Section(SpikeModel):
         8, "Independent scrambles of the Sobol points, behind means and standard errors."
     )
     token_grid: Tokens = size(
-        (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 17, 20, 24, 28, 34, 40), "Tokens L of the lower left."
+        (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 17, 20, 24, 28, 34, 40),
+        "Tokens L on the axis of panel c.",
     )
     mu_curves: Annotated[tuple[NonNegative, ...], Field(min_length=1, max_length=len(LINES))] = (
-        physics((0, 0.8, 1.6), "Means of its curves.")
+        physics((0, 0.8, 1.6), "Means of the curves of panel c.")
     )
     mu_grid: PositiveGrid = size(
-        {"start": 0.01, "stop": 4, "points": 41, "spacing": "linear"}, "Means of the lower right."
+        {"start": 0.01, "stop": 4, "points": 41, "spacing": "linear"},
+        "Means on the axis of panel d.",
     )
     token_curves: Annotated[Tokens, Field(max_length=len(LINES))] = physics(
-        (2, 3, 5, 10), "Tokens L of its curves."
+        (2, 3, 5, 10), "Tokens L of the curves of panel d, and of the markers."
     )
 
     @field_validator("heads")

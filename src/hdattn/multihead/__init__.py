@@ -14,6 +14,8 @@ __getattr__, __dir__, __all__ = lazy_names(
         "quadrature": "population_loss",
         "bayes": "bayes_risk",
         "escape": "escape_time",
+        "plateau": "plateau_eigenvalues",
+        "stability": "growth_rates plateau_hessian",
         "flow": "Flow FlowProblem solve_flow",
         "order_parameters": "initial_order_parameters",
         "sgd": "SgdResult run_sgd",
