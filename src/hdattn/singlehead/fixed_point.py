@@ -1,0 +1,117 @@
+"""Fixed points of the state evolution: Anderson iteration, then second attempts where it fails."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.optimize import root
+
+from hdattn.singlehead.anderson import AndersonMixer
+from hdattn.singlehead.channel import Channel
+from hdattn.singlehead.problem import Problem
+from hdattn.singlehead.sweep import VANISHED, Sweep, default_start, distance
+
+PATIENCE = 25  # iterations without progress after which an attempt ends
+NEWTON_EVALUATIONS = 50
+GRAIN = 1e-6  # the residual that the grid allows where the prox jumps
+STALLED = 1e-4  # a residual below this means a rough map, not a bad start
+ANNEALING = (300.0, 30.0, 5.0, 1.0)  # multiples of the penalty on the way to a hard point
+
+
+def find_fixed_point(
+    problem: Problem, channel: Channel, point: np.ndarray, tol: float, max_iterations: int
+) -> Outcome:
+    """Fixed point from a start (log Q, atanh M/sqrt(Q Q0), log V), by up to three attempts.
+
+    Anderson's iteration; from where it stalls Powell's method; from stronger penalties.
+    """
+    outcome = _iterate(Sweep(problem, channel), point, tol, max_iterations)
+    if not outcome.converged:
+        outcome = _newton(outcome, tol)
+    if not outcome.converged and outcome.residual > STALLED:
+        outcome = _anneal(problem, channel, tol, max_iterations, outcome)
+    return outcome
+
+
+@dataclass
+class Outcome:
+    """Where an iteration ended; S = 0 when `vanished`."""
+
+    sweep: Sweep
+    point: np.ndarray
+    iterations: int
+    residual: float
+    converged: bool = False
+    vanished: bool = False
+
+
+def _settle(sweep: Sweep, point: np.ndarray, residual: float, tol: float) -> tuple[float, bool]:
+    """Residual, and whether it is small enough with fresh prox starts, if it is small with old."""
+    if residual >= max(tol, GRAIN):
+        return residual, False
+    residual = distance(point, sweep(point, cold=True))
+    jumps = sweep.moments.jump_probability > 0
+    return residual, residual < (max(tol, GRAIN) if jumps else tol)
+
+
+def _iterate(sweep: Sweep, point, tol: float, max_iterations: int) -> Outcome:
+    """Anderson iteration; the residual that counts is that of a map with fresh prox starts."""
+    mixer = AndersonMixer()
+    best, improved = Outcome(sweep, point, 0, np.inf), 0
+    for iteration in range(1, max_iterations + 1):
+        image = sweep(point)
+        best.iterations = iteration
+        if sweep.collapsed:
+            if image[0] < np.log(VANISHED * sweep.problem.target.Q0):
+                return Outcome(sweep, image, iteration, 0.0, converged=True, vanished=True)
+            point, mixer = image, AndersonMixer()
+            continue
+        residual, done = _settle(sweep, point, distance(point, image), tol)
+        if residual < 0.7 * best.residual:
+            improved = iteration
+        if residual < best.residual:
+            best.residual, best.point, best.converged = residual, point, done
+        if done or iteration - improved > PATIENCE:
+            break
+        point = mixer.propose(point, image)
+    return best
+
+
+class _Reached(Exception):
+    """Ends scipy's solver at the tolerance of the state evolution instead of its own."""
+
+
+def _newton(failed: Outcome, tol: float) -> Outcome:
+    """Powell's hybrid method from the best point of a stalled iteration, which need not attract."""
+    sweep = failed.sweep
+    best = replace(failed)
+
+    def displacement(point: np.ndarray) -> np.ndarray:
+        best.iterations += 1
+        image = sweep(point)
+        residual = np.inf if sweep.collapsed else distance(point, image)
+        residual, done = _settle(sweep, point, residual, tol)
+        if residual < best.residual:
+            best.residual, best.point, best.converged = residual, point.copy(), done
+        if best.converged or best.iterations - failed.iterations >= NEWTON_EVALUATIONS:
+            raise _Reached
+        return image - point
+
+    with suppress(_Reached):
+        root(displacement, failed.point, method="hybr", options={"eps": 1e-5, "factor": 0.3})
+    return best
+
+
+def _anneal(problem: Problem, channel: Channel, tol, max_iterations, failed: Outcome) -> Outcome:
+    """Continuation from stronger penalties; the better of this and the failed attempt."""
+    point, total = default_start(problem), failed.iterations
+    for factor in ANNEALING:
+        sweep = Sweep(replace(problem, lam=factor * problem.lam), channel)
+        outcome = _iterate(sweep, point, tol if factor == 1 else 1e-3, max_iterations)
+        total += outcome.iterations
+        if not outcome.vanished:
+            point = outcome.point
+    outcome.iterations = failed.iterations = total
+    return outcome if outcome.residual < failed.residual else failed
