@@ -37,25 +37,23 @@ def test_allowance_is_finite_size_and_capped():
     assert row["allowance"] == pytest.approx(2 * 0.9 / 60)
     greedy = _row(2.0, 2.0, 0.1, constant=100, size=200)
     assert greedy["allowance"] == pytest.approx(2 * validation.CONSTANT_CAP / 200)
-    tiny = _row(2.0, 2.0, 0.1, constant=1.0, size=10)
+    tiny = _row(2.0, 2.0, 0.1, constant=3.0, size=10)
     assert tiny["allowance"] == pytest.approx(2 * validation.ALLOWANCE_CAP)
 
 
-def test_allowance_constant_is_fitted_from_two_sizes():
-    assert validation.fit_allowance([40, 80], [0.02, 0.01]) == pytest.approx(0.8)
-    assert validation.fit_allowance([40, 80], [-0.02, -0.01]) == pytest.approx(0.8)
-    # root mean square over two points whose constants are 0.6 and 0.8
-    both = [[0.6 / 30, 0.8 / 30], [0.6 / 60, 0.8 / 60]]
-    assert validation.fit_allowance([30, 60], both) == pytest.approx(math.sqrt(0.5))
-    assert validation.fit_allowance([40, 80], [0.5, 0.2]) == validation.CONSTANT_CAP
+def test_allowance_constants_come_from_a_smaller_size():
+    # own constants 30 (0.02 + 0.01) and 30 (0 + 0.005), mean of the curve 30 (0.02 + 0)/2
+    found = validation.allowance_constants(30, [-0.02, 0.0], [0.01, 0.005])
+    np.testing.assert_allclose(found, [0.9, 0.3])
+    assert validation.allowance_constants(30, [0.9], [0.0]) == validation.CONSTANT_CAP
 
 
-def test_a_deviation_that_does_not_shrink_is_not_excused():
-    planted = [0.05 + 0.6 / 30, 0.05 + 0.6 / 60]
-    constant = validation.fit_allowance([30, 60], planted)
-    assert constant == pytest.approx(0.6)
-    row = _row(1.0, 1 + planted[1], 0.002, constant=constant, size=60)
-    assert row["verdict"] == validation.DISAGREE
+@pytest.mark.parametrize("planted, verdict", [(0.0, "agree"), (0.05, "disagree")])
+def test_a_deviation_that_does_not_shrink_is_not_excused(planted, verdict):
+    small, large = planted + 0.6 / 30, planted + 0.6 / 60
+    (constant,) = validation.allowance_constants(30, [small], [0.001])
+    row = _row(1.0, 1 + large, 0.002, constant=constant, size=60)
+    assert row["verdict"] == verdict
 
 
 def test_pairing_removes_the_spread_of_the_targets():

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from hdattn.store import Record
 
-# Ranks are whole numbers; measured relative deviations at d = 20 to 80 are up to 0.8/d.
-RANK_ALLOWANCE = 1.0
 SAMPLE_RATIO = r"sample ratio $\alpha=n/d^2$"
 
 
@@ -108,29 +106,37 @@ class Ensemble:
         return pairs[:, 0] / scale, pairs[:, 1] / scale
 
     def validation(
-        self, figure: str, quantity: str, where: str, constant: float
+        self, figure: str, quantity: str, where: str, constants: Mapping[float, float]
     ) -> list[dict[str, Any]]:
-        """Validation rows, one for each alpha."""
+        """Validation rows, one for each alpha; ``constants`` are those of the allowance."""
         theory, simulation = self.theory(quantity), self.simulation(quantity)
         return [
             validation.paired_row(
                 f"alpha={alpha:g} {where}",
                 theory[:, a],
                 simulation[:, a],
-                constant,
+                constants[alpha],
                 self.dim,
                 figure=figure,
                 quantity=quantity,
                 reliable=not flagged,
             )
-            for a, (alpha, flagged) in enumerate(zip(self.alphas, self.flagged, strict=True))
+            for a, (alpha, flagged) in enumerate(
+                zip(self.alphas.tolist(), self.flagged, strict=True)
+            )
         ]
 
 
-def fit_allowance(quantity: str, ensembles: Sequence[Ensemble]) -> float:
-    """Constant of the finite-size allowance, from residuals at the same alphas and two sizes."""
-    deviations = [ensemble.residual(quantity)[0] for ensemble in ensembles]
-    return validation.fit_allowance([ensemble.dim for ensemble in ensembles], deviations)
+def allowances(quantity: str, small: Ensemble) -> dict[float, float]:
+    """Constant of the finite-size allowance at each alpha, from a smaller dimension."""
+    constants = validation.allowance_constants(small.dim, *small.residual(quantity))
+    return dict(zip(small.alphas.tolist(), constants.tolist(), strict=True))
+
+
+def rank_allowances(ensemble: Ensemble) -> dict[float, float]:
+    """The same for the rank fraction: one eigenvalue, ``1/d``, at each alpha."""
+    constants = 1 / ensemble.theory("rank_fraction").mean(axis=0)
+    return dict(zip(ensemble.alphas.tolist(), constants.tolist(), strict=True))
 
 
 def add_rows(drawing: Drawing, **columns: Any) -> None:

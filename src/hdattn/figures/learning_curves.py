@@ -15,7 +15,7 @@ from hdattn.figures._curves import (
     CurvePanel,
     Ensemble,
     add_rows,
-    fit_allowance,
+    allowances,
     theory_complaints,
 )
 from hdattn.figures._singlehead import (
@@ -140,12 +140,12 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
         drawing.flagged += theory_complaints(records[f"limit {kappa:g}"][0], f"kappa = {kappa:g}")
         drawing.flagged += ensemble.complaints(f"L-BFGS, kappa = {kappa:g}")
     for quantity in QUANTITIES:
-        constant = fit_allowance(quantity, (small, ensembles[widest]))
+        constants = allowances(quantity, small)
         for kappa, ensemble in ensembles.items():
             where = f"kappa={kappa:g} L-BFGS"
-            drawing.validation += ensemble.validation(NAME, quantity, where, constant)
+            drawing.validation += ensemble.validation(NAME, quantity, where, constants)
         where = f"kappa={widest:g} Adam"
-        drawing.validation += adam.validation(NAME, quantity, where, constant)
+        drawing.validation += adam.validation(NAME, quantity, where, constants)
     return drawing
 
 

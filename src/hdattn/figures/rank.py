@@ -9,7 +9,7 @@ from pydantic import ValidationInfo, field_validator
 from hdattn.experiment import Experiment
 from hdattn.fields import Count, Positive, PositiveGrid, PositiveList, physics, size
 from hdattn.figures import style
-from hdattn.figures._curves import RANK_ALLOWANCE, CurvePanel, Ensemble, theory_complaints
+from hdattn.figures._curves import CurvePanel, Ensemble, rank_allowances, theory_complaints
 from hdattn.figures._singlehead import (
     SingleHead,
     check_dim,
@@ -66,7 +66,7 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
         drawing.flagged += theory_complaints(records[f"limit {lam:g}"][0], f"lambda = {lam:g}")
         drawing.flagged += ensemble.complaints(f"L-BFGS, lambda = {lam:g}")
         drawing.validation += ensemble.validation(
-            "rank", "rank_fraction", f"lam={lam:g} L-BFGS", RANK_ALLOWANCE
+            "rank", "rank_fraction", f"lam={lam:g} L-BFGS", rank_allowances(ensemble)
         )
     for kappa in section.kappa_lines:
         style.level(axis, kappa)

@@ -14,9 +14,9 @@ from hdattn.experiment import Experiment
 from hdattn.fields import Count, Positive, PositiveList, physics, size
 from hdattn.figures import style
 from hdattn.figures._curves import (
-    RANK_ALLOWANCE,
     Ensemble,
     add_rows,
+    rank_allowances,
     theory_complaints,
     theory_flags,
 )
@@ -97,7 +97,8 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
     for ensemble in ensembles.values():
         drawing.flagged += ensemble.complaints(f"L-BFGS, d = {ensemble.dim}")
         where = f"d={ensemble.dim}"
-        drawing.validation += ensemble.validation(NAME, "rank_fraction", where, RANK_ALLOWANCE)
+        constants = rank_allowances(ensemble)
+        drawing.validation += ensemble.validation(NAME, "rank_fraction", where, constants)
     return drawing
 
 

@@ -206,6 +206,9 @@ def save(figure: Figure, stem: Path | str, formats: Sequence[str] = ("pdf", "png
         raise UserError(f"format {unknown[0]!r}: choose from {', '.join(FORMATS)}")
     # Computer Modern's files carry dates before 1970, about which fontTools warns on each page.
     logging.getLogger("fontTools").setLevel(logging.ERROR)
+    # One layout for all formats: they differ in resolution, which would move things about.
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
     written = []
     for name in formats:
         buffer = io.BytesIO()
