@@ -42,7 +42,7 @@ class Section(Timed, SizeScan):
     tau_max: TauMax = size({"softmax": 14, "bayes": 8}, TAU_MAX)
     records: Annotated[Count, Field(ge=20)] = size(281, "Times at which SGD is recorded.")
     flow_dims: PositiveGrid = size(
-        {"start": 100, "stop": 1e8, "points": 13}, "Dimensions D of the flow at gamma to 0."
+        {"start": 100, "stop": 1e8, "points": 9}, "Dimensions D of the flow at gamma to 0."
     )
 
     @field_validator("mean")
