@@ -21,6 +21,7 @@ from hdattn.figures._amp import (
 )
 from hdattn.figures._curves import SAMPLE_RATIO, add_rows, theory_flags, theory_values
 from hdattn.figures._singlehead import SingleHead, check_dim, data_blocks
+from hdattn.figures._ticks import plain_ticks
 from hdattn.figures.drawing import Drawing
 
 if TYPE_CHECKING:
@@ -214,6 +215,9 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
         axis.set_xscale("log")
         axis.set_yscale("log")
         axis.set_xlabel(SAMPLE_RATIO)
+    plain_ticks(axes[0].yaxis, (0.1, 0.2, 0.3))
+    plain_ticks(axes[1].yaxis, (0.02, 0.05, 0.1, 0.2, 0.3))
+    plain_ticks(axes[3].yaxis, (0.02, 0.03, 0.05, 0.1))
     bad = theory_flags(erm.datasets)
     drawing.flagged += [
         f"theory at the best weight decay: unreliable at alpha = {alpha:g}"

@@ -13,6 +13,8 @@ from hdattn.singlehead.problem import Problem
 
 SLOPE_STEP = 1e-3  # of sigma: step of the differences that give the slope of the Bayes denoiser
 
+EDGE = 1e-6  # of an interval's width: distance that keeps off the branch points at its ends
+
 
 @dataclass(frozen=True, eq=False)
 class Estimated:
@@ -60,7 +62,9 @@ class PenaltyInput:
 class BayesInput:
     """xi(x) = x - 2 sigma^2 h(x), the posterior mean given the law of S0 + sigma Z.
 
-    At a Bayes-optimal point sigma^2 = 1/(2 alpha v_hat).
+    At a Bayes-optimal point sigma^2 = 1/(2 alpha v_hat). At finite d a few eigenvalues lie outside
+    the support of the law, where xi is steep without bound and iterations would not settle: there
+    h is that of the nearest edge.
     """
 
     def __init__(self, problem: Problem):
@@ -76,12 +80,20 @@ class BayesInput:
         sigma = 1 / np.sqrt(2 * self.problem.alpha * v_hat)
         law, step = self.problem.target.convolve(sigma), SLOPE_STEP * sigma
         points = np.concatenate([x, x - step, x + step])
-        xi, low, high = np.split(points - 2 * sigma**2 * law.hilbert(points), 3)
+        h = law.hilbert(_nearest(points, law.intervals))
+        xi, low, high = np.split(points - 2 * sigma**2 * h, 3)
         return xi, (high - low) / (2 * step)
 
     def penalty_value(self, eigenvalues: Array) -> float:
         """Nothing is penalised."""
         return 0.0
+
+
+def _nearest(x: Array, intervals: Array) -> Array:
+    """Points nearest to x [n] in a union of intervals [k, 2], a little inside of their edges."""
+    margin = EDGE * (intervals[:, 1] - intervals[:, 0])
+    inside = np.clip(x[:, None], intervals[:, 0] + margin, intervals[:, 1] - margin)
+    return inside[np.arange(x.size), np.argmin(np.abs(inside - x[:, None]), axis=1)]
 
 
 def estimate(step: InputStep, R: Array, v_hat: float) -> Estimated:
