@@ -103,6 +103,11 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
     axes = style.panels(figure, 1, 3, width="double", height=2.5, width_ratios=[1.3, 1, 1])
     drawing = Drawing([])
     for name in section.activations:
+        drawing.flagged += [
+            f"{NAMES[name]}: a flow at {which} did not get there in the time given"
+            for kind, which in (("limit", "gamma to 0"), ("flow", f"gamma = {section.gamma:g}"))
+            if not records[f"{kind}_{name}"][0].converged
+        ]
         for axis, quantity in zip(axes, QUANTITIES, strict=False):
             curve = Curve.read(name, quantity, records, section)
             _times(axis, curve)

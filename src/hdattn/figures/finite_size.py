@@ -41,7 +41,7 @@ class Section(SizeScan):
     )
     activation: Literal["softmax", "bayes"] = physics("softmax", "softmax or bayes (B-softmax).")
     gamma: Positive = physics(2, "Learning-rate scale at which the dimension is varied.")
-    gammas: PositiveList = size((0.5, 1, 2, 4), "Learning-rate scales at the dimension gamma_dim.")
+    gammas: PositiveList = size((1, 2, 4, 8), "Learning-rate scales at the dimension gamma_dim.")
     start_m: Annotated[tuple[tuple[Number, ...], ...], Field(min_length=2)] = physics(
         ((0.2, 0.3), (0.1, -0.3), (0.0, 0.1)), "Overlaps m_hf at the start, a row per head."
     )
