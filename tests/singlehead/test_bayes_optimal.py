@@ -62,7 +62,7 @@ def test_a_long_list_of_eigenvalues_tends_to_the_limit():
     # quantiles of the law by a large random matrix: differences are of order 1/d
     limit = solve_bayes(replace(BASE, alpha=0.5))
     rng = np.random.default_rng(1)
-    d = 600
+    d = 300
     W0 = rng.standard_normal((d, d // 2))
     own = Spectrum(np.linalg.eigvalsh(W0 @ W0.T / np.sqrt(d * d // 2)))
     finite = solve_bayes(replace(BASE, alpha=0.5, target=own))
@@ -102,9 +102,9 @@ def test_error_decreases_with_alpha_and_increases_with_noise():
     assert np.all(np.diff([s.q for s in noisy]) < 0)
 
 
-@pytest.mark.parametrize("target", [MarchenkoPastur(0.5), MarchenkoPastur(1.5), power_law(1.2, 60)])
+@pytest.mark.parametrize("target", [MarchenkoPastur(0.5), MarchenkoPastur(1.5), power_law(1.2, 30)])
 def test_no_trained_head_is_better(target):
-    for alpha in (0.3, 1.0, 3.0):
+    for alpha in (0.3, 2.0):
         base = replace(BASE, alpha=alpha, target=target)
         bound = solve_bayes(base)
         for lam in (0.003, 0.03, 0.3):
@@ -117,7 +117,7 @@ def test_no_trained_head_is_better(target):
 def test_best_weight_decay_is_the_minimum_of_the_curve():
     best = best_lambda(replace(BASE, alpha=1.0), nodes=12)
     grid = [
-        solve(replace(BASE, alpha=1.0, lam=lam), nodes=12) for lam in np.geomspace(0.02, 0.2, 9)
+        solve(replace(BASE, alpha=1.0, lam=lam), nodes=12) for lam in np.geomspace(0.03, 0.12, 5)
     ]
     assert best.test_error <= min(s.test_error for s in grid) + 1e-7
     assert 0.05 < best.problem.lam < 0.075
