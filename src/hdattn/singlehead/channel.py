@@ -121,7 +121,7 @@ class Channel(ABC):
         """E of (f.eta, f.z0', f^T C f, l, [two minima], Tr (C df/domega)^2) over a block."""
         omega = ratio * block.label_scores + spread * block.eta
         value = self._descend_first(block, omega, V, cold)
-        second_value = self._descend_second(block, omega, V, cold)
+        second_value = self._descend_second(block, omega, V)
         if block.index.size == 0:
             return self._sums(block, block.first, block.weights, V)
         some = block.take(block.index)
@@ -154,13 +154,29 @@ class Channel(ABC):
         block.first, value = self.descend(block.y, omega, V, start)
         return value
 
-    def _descend_second(self, block: Block, omega, V, cold) -> np.ndarray:
-        """Minima from the label's own logits; of the last descent's distinct ones, if not cold."""
-        if block.index is None:
-            block.index = self.doubtful(block, V)
-            start = self.label_logits(block)[:, block.index]
-        else:
-            start = block.second
+    def _descend_second(self, block: Block, omega, V) -> np.ndarray:
+        """Values of the second minima, which the block keeps with the index of their points.
+
+        Afresh: the lowest one reached from the label's logits or, where that is another minimum
+        than the first, from mixtures of omega and them. Otherwise those known are followed.
+        """
+        if block.index is not None:
+            return self._follow_second(block, omega, V, block.second)
+        block.index = self.doubtful(block, V)
+        logits = self.label_logits(block)
+        value = self._follow_second(block, omega, V, logits[:, block.index])
+        y, first = block.y[:, block.index], block.first[:, block.index]
+        here = omega[:, block.index]
+        for j in range(self.dimension if block.index.size else 0):
+            start = here.copy()
+            start[j] = logits[j, block.index]
+            other, other_value = self.descend(y, here, V, start)
+            better = (other_value < value) & (np.abs(other - first).max(0) > SAME_MINIMUM)
+            block.second = np.where(better, other, block.second)
+            value = np.where(better, other_value, value)
+        return value
+
+    def _follow_second(self, block: Block, omega, V, start) -> np.ndarray:
         y, first = block.y[:, block.index], block.first[:, block.index]
         second, value = self.descend(y, omega[:, block.index], V, start)
         apart = np.abs(second - first).max(0, initial=0.0) > SAME_MINIMUM

@@ -18,6 +18,7 @@ from hdattn.singlehead.quadrature import pair_grid
 COVARIANCE = np.array([[3.0, 1.0], [1.0, 3.0]])
 DIAGONAL, OFF = 3 / 8, -1 / 8  # of C^{-1}
 MAX_NEWTON = 80
+LONGEST_STEP = 1.5  # in units of 1/beta: a longer one may leap over the nearest minimum
 STEP_TOLERANCE = 1e-7  # the step after it is quadratically smaller, below rounding
 
 
@@ -131,6 +132,7 @@ def descend(y, omega, V, beta, start):
     for _ in range(MAX_NEWTON):
         y, omega, z, value, first, second = part
         step = _newton_step(first, second, z - omega, V)
+        step *= np.minimum(1, LONGEST_STEP / beta / np.maximum(np.abs(step).max(0), 1e-300))
         new, new_value, first, second = _line_search(y, omega, V, beta, z, value, step)
         going = np.abs(new - z).max(0) > STEP_TOLERANCE
         z_out[:, active], value_out[active] = new, new_value
