@@ -1,15 +1,15 @@
-"""Simulated curves beside their theory: statistics over instances, panels, validation rows."""
+"""Panels that show simulated curves beside their theory, and write down what they draw."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hdattn.figures import style, validation
+from hdattn.figures import style
+from hdattn.figures._ensemble import Ensemble, theory_flags, theory_values
 from hdattn.figures.drawing import Drawing
 
 if TYPE_CHECKING:
@@ -18,125 +18,6 @@ if TYPE_CHECKING:
     from hdattn.store import Record
 
 SAMPLE_RATIO = r"sample ratio $\alpha=n/d^2$"
-
-
-def theory_values(datasets: dict[str, np.ndarray], quantity: str) -> np.ndarray:
-    """``quantity`` of a state-evolution record; ``overlap_error`` is ``Q0 - 2 M + Q``."""
-    if quantity == "overlap_error":
-        return datasets["Q0"] - 2 * datasets["M"] + datasets["Q"]
-    return datasets[quantity]
-
-
-def theory_flags(datasets: dict[str, np.ndarray]) -> np.ndarray:
-    """Points of a state-evolution record that are not to be trusted."""
-    return ~datasets["converged"] | (datasets["flags"] != "")
-
-
-def theory_complaints(record: Record, what: str) -> list[str]:
-    """One line for each flagged point of a state-evolution record."""
-    datasets = record.datasets
-    return _complaints(f"theory, {what}", datasets["alpha"][theory_flags(datasets)])
-
-
-def _complaints(what: str, alphas: np.ndarray) -> list[str]:
-    return [f"{what}: not converged or unreliable at alpha = {alpha:g}" for alpha in alphas]
-
-
-@dataclass(frozen=True, eq=False)
-class Ensemble:
-    """Trained instances beside the theory for each instance's own target.
-
-    ``trained`` and ``own`` are the records of the blocks, in the same order; the theory may hold
-    more alphas than were trained.
-    """
-
-    trained: Sequence[Record]
-    own: Sequence[Record]
-
-    @property
-    def alphas(self) -> np.ndarray:
-        """Sample ratios that were trained [a]."""
-        return self.trained[0].datasets["alpha"]
-
-    @property
-    def instances(self) -> int:
-        """Number of instances."""
-        return sum(len(record.datasets["instance"]) for record in self.trained)
-
-    @property
-    def dim(self) -> int:
-        """Dimension d."""
-        return self.trained[0].parameters["data"]["dim"]
-
-    @property
-    def _columns(self) -> np.ndarray:
-        solved = self.own[0].datasets["alpha"].tolist()
-        return np.array([solved.index(alpha) for alpha in self.alphas])
-
-    def simulation(self, quantity: str) -> np.ndarray:
-        """Trained values [instance, a]."""
-        return np.concatenate([r.datasets[quantity] for r in self.trained])
-
-    def theory(self, quantity: str) -> np.ndarray:
-        """Theory for the instances' own targets [instance, a]."""
-        curves = [theory_values(record.datasets, quantity) for record in self.own]
-        return np.concatenate(curves)[:, self._columns]
-
-    @cached_property
-    def flagged(self) -> np.ndarray:
-        """Sample ratios [a] where some instance's training or theory is not to be trusted."""
-        theory = np.concatenate([theory_flags(record.datasets) for record in self.own])
-        return (~self.simulation("converged") | theory[:, self._columns]).any(axis=0)
-
-    def complaints(self, what: str) -> list[str]:
-        """One line for each flagged sample ratio; ``what`` was trained."""
-        return _complaints(f"{what}, or the theory of its targets", self.alphas[self.flagged])
-
-    def mean_and_error(self, quantity: str) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and standard error over instances of the trained values, each [a]."""
-        pairs = [validation.mean_and_error(column) for column in self.simulation(quantity).T]
-        return tuple(np.array(pairs).T)
-
-    def residual(self, quantity: str) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and standard error [a] of simulation - theory, relative to the mean theory."""
-        theory = self.theory(quantity)
-        scale = theory.mean(axis=0)
-        columns = (self.simulation(quantity) - theory).T
-        pairs = np.array([validation.mean_and_error(column) for column in columns])
-        return pairs[:, 0] / scale, pairs[:, 1] / scale
-
-    def validation(
-        self, figure: str, quantity: str, where: str, constants: Mapping[float, float]
-    ) -> list[dict[str, Any]]:
-        """Validation rows, one for each alpha; ``constants`` are those of the allowance."""
-        theory, simulation = self.theory(quantity), self.simulation(quantity)
-        return [
-            validation.paired_row(
-                f"alpha={alpha:g} {where}",
-                theory[:, a],
-                simulation[:, a],
-                constants[alpha],
-                self.dim,
-                figure=figure,
-                quantity=quantity,
-                reliable=not flagged,
-            )
-            for a, (alpha, flagged) in enumerate(
-                zip(self.alphas.tolist(), self.flagged, strict=True)
-            )
-        ]
-
-
-def allowances(quantity: str, small: Ensemble) -> dict[float, float]:
-    """Constant of the finite-size allowance at each alpha, from a smaller dimension."""
-    constants = validation.allowance_constants(small.dim, *small.residual(quantity))
-    return dict(zip(small.alphas.tolist(), constants.tolist(), strict=True))
-
-
-def rank_allowances(ensemble: Ensemble) -> dict[float, float]:
-    """The same for the rank fraction: one eigenvalue, ``1/d``, at each alpha."""
-    constants = 1 / ensemble.theory("rank_fraction").mean(axis=0)
-    return dict(zip(ensemble.alphas.tolist(), constants.tolist(), strict=True))
 
 
 def add_rows(drawing: Drawing, **columns: Any) -> None:
@@ -212,3 +93,31 @@ class CurvePanel:
 
     def _write(self, series: str, alphas: np.ndarray, **columns: Any) -> None:
         add_rows(self.drawing, quantity=self.quantity, series=series, alpha=alphas, **columns)
+
+
+def draw_residuals(
+    axis: Axes, quantity: str, ensembles: Mapping[str, Ensemble], drawing: Drawing
+) -> None:
+    """Simulation minus theory over theory against alpha, one colour for each dimension."""
+    for colour, ensemble in ensembles.items():
+        mean, error = ensemble.residual(quantity)
+        label = f"$d={ensemble.dim}$"
+        alphas, flagged = ensemble.alphas, ensemble.flagged
+        style.simulation(
+            axis, alphas, mean, error, colour, method="lbfgs", label=label, flagged=flagged
+        )
+        add_rows(
+            drawing,
+            quantity=f"{quantity} relative residual",
+            series=f"d={ensemble.dim}",
+            alpha=alphas,
+            value=mean,
+            standard_error=error,
+            instances=ensemble.instances,
+            flagged=flagged,
+        )
+    axis.axhline(0, color=style.GREY, linewidth=0.6, zorder=0)
+    axis.set_xscale("log")
+    axis.set_xlabel(SAMPLE_RATIO)
+    axis.set_ylabel(f"relative residual, {quantity.replace('_', ' ')}")
+    axis.legend()

@@ -11,8 +11,9 @@ from pydantic import ValidationInfo, field_validator
 from hdattn.experiment import Experiment
 from hdattn.fields import Count, NonNegative, Positive, Strict, physics, size
 
-EVALUATIONS = {"lbfgs": 300, "adam": 2000}  # typical, for the cost hints
-STEP_FLOP = 16  # x alpha d^4 flop for one gradient at T = 2, two GEMMs in and out
+# For the cost hints: gradients of one training, flop of one over alpha d^4, flop per second.
+EVALUATIONS = {"lbfgs": 80, "adam": 250}
+GRADIENT_FLOP = 8
 FLOP_RATE = 1e10
 
 
@@ -164,7 +165,7 @@ def trainings(
 
     ``start`` is the number of the draw of the initial W and the size of its entries.
     """
-    flop = STEP_FLOP * sum(alphas) * dim**4 * EVALUATIONS[optimizer] * section.block_size
+    flop = GRADIENT_FLOP * sum(alphas) * dim**4 * EVALUATIONS[optimizer] * section.block_size
     return [
         Experiment(
             "singlehead/erm",
@@ -182,8 +183,8 @@ def trainings(
             {"data": data},
             slug=f"{optimizer}-d{dim}-lam{lam:g}-kappa{kappa:g}-b{data.parameters['block']}",
             resources={
-                # tokens twice (as drawn, as rotated), the stored training set, and Python
-                "mem_mb": 600 + 4 * section.tokens * max(alphas) * dim**3 * 8 / 1e6,
+                # the tokens of one instance, and half again; Python and the stored training set
+                "mem_mb": 600 + 1.5 * section.tokens * max(alphas) * dim**3 * 8 / 1e6,
                 "seconds": 5 + flop / FLOP_RATE,
             },
         )

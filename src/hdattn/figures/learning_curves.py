@@ -10,14 +10,8 @@ from pydantic import ValidationInfo, field_validator
 from hdattn.experiment import Experiment
 from hdattn.fields import Count, Positive, PositiveGrid, PositiveList, physics, size
 from hdattn.figures import style
-from hdattn.figures._curves import (
-    SAMPLE_RATIO,
-    CurvePanel,
-    Ensemble,
-    add_rows,
-    allowances,
-    theory_complaints,
-)
+from hdattn.figures._curves import CurvePanel, add_rows, draw_residuals
+from hdattn.figures._ensemble import Ensemble, allowances, theory_complaints
 from hdattn.figures._singlehead import (
     SingleHead,
     check_dim,
@@ -42,19 +36,19 @@ QUANTITIES = {
     "train_loss": "training loss per sample",
     "overlap_error": r"overlap error $\Vert S-S_0\Vert^2/d$",
 }
-RESIDUALS = {
-    "test_error": "relative residual, test error",
-    "overlap_error": "relative residual, overlap error",
-}
 DESCENT = {"lbfgs": (style.BLACK, "L-BFGS"), "adam": (style.GREEN, "Adam")}
-SIZES = (style.PURPLE, style.BLACK)
+RESIDUALS = ("test_error", "overlap_error")
 
 
 class Section(SingleHead):
     """Keys of ``learning_curves``."""
 
     lam: Positive = physics(0.01, "Weight decay lambda on the factor W.")
-    kappas: PositiveList = physics((0.75, 1.0), "Widths p/d of the trained head, one curve each.")
+    kappas: PositiveList = physics(
+        (0.75, 1.0),
+        "Widths p/d of the trained head, one curve each.",
+        max_length=len(style.SERIES),
+    )
     dim: Count = size(60, "Dimension d of the simulations.")
     small_dim: Count = size(30, "Smaller dimension, to see the residuals shrink.")
     alphas: PositiveGrid = size((0.1, 0.3, 1, 4), "Sample ratios n/d^2 that are trained.")
@@ -132,10 +126,10 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
         _draw_errors(panel, records, ensembles, adam)
     _draw_descents(axes[3], records, drawing)
     for axis, quantity in zip(axes[4:], RESIDUALS, strict=True):
-        _draw_residuals(axis, quantity, (small, ensembles[widest]), drawing)
-    drawing.flagged += adam.complaints(f"Adam, kappa = {widest:g}") + small.complaints(
-        f"L-BFGS, d = {small.dim}"
-    )
+        sizes = {style.PURPLE: small, style.BLACK: ensembles[widest]}
+        draw_residuals(axis, quantity, sizes, drawing)
+    drawing.flagged += adam.complaints(f"Adam, kappa = {widest:g}")
+    drawing.flagged += small.complaints(f"L-BFGS, d = {small.dim}")
     for kappa, ensemble in ensembles.items():
         drawing.flagged += theory_complaints(records[f"limit {kappa:g}"][0], f"kappa = {kappa:g}")
         drawing.flagged += ensemble.complaints(f"L-BFGS, kappa = {kappa:g}")
@@ -209,31 +203,4 @@ def _draw_descents(axis: Axes, records: dict[str, list[Record]], drawing: Drawin
     axis.set_yscale("log")
     axis.set_xlabel("step of the optimiser, plus one")
     axis.set_ylabel("objective per sample")
-    axis.legend()
-
-
-def _draw_residuals(
-    axis: Axes, quantity: str, ensembles: tuple[Ensemble, Ensemble], drawing: Drawing
-) -> None:
-    for ensemble, colour in zip(ensembles, SIZES, strict=True):
-        mean, error = ensemble.residual(quantity)
-        label = f"$d={ensemble.dim}$"
-        alphas, flagged = ensemble.alphas, ensemble.flagged
-        style.simulation(
-            axis, alphas, mean, error, colour, method="lbfgs", label=label, flagged=flagged
-        )
-        add_rows(
-            drawing,
-            quantity=f"{quantity} relative residual",
-            series=f"d={ensemble.dim}",
-            alpha=alphas,
-            value=mean,
-            standard_error=error,
-            instances=ensemble.instances,
-            flagged=flagged,
-        )
-    axis.axhline(0, color=style.GREY, linewidth=0.6, zorder=0)
-    axis.set_xscale("log")
-    axis.set_xlabel(SAMPLE_RATIO)
-    axis.set_ylabel(RESIDUALS[quantity])
     axis.legend()

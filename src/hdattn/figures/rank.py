@@ -9,7 +9,8 @@ from pydantic import ValidationInfo, field_validator
 from hdattn.experiment import Experiment
 from hdattn.fields import Count, Positive, PositiveGrid, PositiveList, physics, size
 from hdattn.figures import style
-from hdattn.figures._curves import CurvePanel, Ensemble, rank_allowances, theory_complaints
+from hdattn.figures._curves import CurvePanel
+from hdattn.figures._ensemble import Ensemble, rank_allowances, theory_complaints
 from hdattn.figures._singlehead import (
     SingleHead,
     check_dim,
@@ -31,7 +32,9 @@ TITLE = "Rank of the minimiser against the sample ratio"
 class Section(SingleHead):
     """Keys of ``rank``."""
 
-    lams: PositiveList = physics((0.001, 0.01, 0.1), "Weight decays lambda, one curve each.")
+    lams: PositiveList = physics(
+        (0.001, 0.01, 0.1), "Weight decays lambda, one curve each.", max_length=len(style.SERIES)
+    )
     kappa: Positive = physics(1.0, "Width p/d of the trained head.")
     kappa_lines: PositiveList = physics((0.75, 1.0), "Widths p/d marked by horizontal lines.")
     dim: Count = size(60, "Dimension d of the simulations.")

@@ -13,9 +13,9 @@ from pydantic import Field, ValidationInfo, field_validator
 from hdattn.experiment import Experiment
 from hdattn.fields import Count, Positive, PositiveList, physics, size
 from hdattn.figures import style
-from hdattn.figures._curves import (
+from hdattn.figures._curves import add_rows
+from hdattn.figures._ensemble import (
     Ensemble,
-    add_rows,
     rank_allowances,
     theory_complaints,
     theory_flags,
