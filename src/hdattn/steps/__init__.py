@@ -21,6 +21,7 @@ RULES = {
     "solve": (
         *("multihead/flow", "multihead/bayes", "singlehead/state_evolution"),
         *("multihead/plateau", "multihead/stability", "multihead/escape"),
+        *("multihead/flows", "multihead/optimum"),
         *("singlehead/bayes_optimal", "singlehead/best_regularisation"),
         "singlehead/amp_state_evolution",
     ),
