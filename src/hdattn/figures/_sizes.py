@@ -67,7 +67,7 @@ class Simulation:
     gamma: float
     instances: int
     block_size: int
-    batch: None = None  # the largest that leaves the law alone
+    batch: int | None = None  # None for the largest that leaves the law alone
 
     @property
     def tokens(self) -> int:
@@ -104,10 +104,11 @@ def sgd_blocks(
     start: dict[str, Any],
     tau_max: float,
     tau_points: int,
+    batch: int | None = None,
 ) -> list[Experiment]:
     """Online SGD of all runs at dimension ``dim``, block by block."""
     block_size = section.block_size(dim)
-    runs = Simulation(section, dim, start, gamma, section.blocks * block_size, block_size)
+    runs = Simulation(section, dim, start, gamma, section.blocks * block_size, block_size, batch)
     return [
         _multihead.sgd(runs, activation, tau_max, tau_points, data)
         for data in _multihead.data_blocks(runs, seed)

@@ -136,7 +136,7 @@ def _times(axis: Axes, curve: Curve) -> None:
         slope = 0.5 / curve.rate
         guide = curve.limit[-1] + slope * np.log(curve.dims / curve.dims[-1])
         axis.plot(curve.dims, guide, color=style.GREY, linewidth=0.8, linestyle=":", zorder=1)
-        middle = int(0.6 * len(curve.dims))
+        middle = int(0.45 * len(curve.dims))
         axis.annotate(
             rf"slope $1/(2|\lambda|) = {slope:.3f}$" "\n" rf"flow: ${curve.slope:.3f}$",
             (curve.dims[middle], curve.limit[middle]),
@@ -172,6 +172,8 @@ def _label(axes: list[Axes], section: Section) -> None:
     axes[2].set_ylabel("SGD minus flow, in $\\tau$")
     axes[0].set_ylim(bottom=0)
     axes[1].set_ylim(0, 1.5 * axes[1].get_ylim()[1])
+    low, high = axes[2].get_ylim()
+    axes[2].set_ylim(low, high + 0.15 * (high - low))  # room for the legend
     axes[2].axhline(0, color=style.GREY, linewidth=0.6, zorder=0)
     plain_ticks(axes[2].xaxis, section.dims)
     axes[2].set_xlim(section.dims[0] / 1.5, section.dims[-1] * 1.5)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 MODEL = "multihead"
 TITLE = "SGD deviates from the finite-gamma flow by 1/D, from gradient flow for good"
 
+BATCH = 1  # steps of eta = gamma B / D are an error of order B / D in themselves: so it falls too
 WITH, WITHOUT = style.BLUE, style.VERMILLION  # colours of the flow with and without its term
 
 
@@ -84,7 +85,7 @@ def experiments(section: Section, seed: int) -> dict[str, list[Experiment]]:
     """SGD against D at one gamma, and against gamma at one D; the flow at each gamma and at 0."""
 
     def sgd(dim: int, gamma: float) -> list[Experiment]:
-        return sgd_blocks(section, seed, section.activation, dim, gamma, *times)
+        return sgd_blocks(section, seed, section.activation, dim, gamma, *times, batch=BATCH)
 
     times = (section.start, section.tau, section.records)
     roles = {f"dim_{dim}": sgd(dim, section.gamma) for dim in section.dims}
