@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from hdattn.commands.memory import require_memory
+from hdattn.commands.multihead_optimum import optimum
 from hdattn.commands.multihead_options import (
     activation_option,
     head_count,
@@ -17,14 +18,14 @@ from hdattn.commands.multihead_options import (
 )
 from hdattn.commands.multihead_stability import stability
 from hdattn.commands.output import emit, warn
-from hdattn.commands.parsing import Command, NotYetCommand, as_json, option, refuse, unwanted
+from hdattn.commands.parsing import Command, as_json, option, refuse, unwanted
 from hdattn.commands.values import ANY_NUMBER, COUNT, MATRIX, VECTOR
 from hdattn.errors import UserError
 
 
 @click.group(no_args_is_help=False)
 def multihead() -> None:
-    """Several heads (paper A): loss, flow, SGD, stability."""
+    """Several heads (paper A): loss, flow, SGD, stability, optima."""
 
 
 @multihead.command(cls=Command)
@@ -147,10 +148,7 @@ def sgd(as_json: bool, **values: Any) -> int:
 
 
 multihead.add_command(stability)
-for name, what in {
-    "optimum": "best loss over m, b and c",
-}.items():
-    multihead.add_command(NotYetCommand(name, what))
+multihead.add_command(optimum)
 
 
 def _check_activation(values: dict[str, Any]) -> None:

@@ -17,7 +17,9 @@ __getattr__, __dir__, __all__ = lazy_names(
         "plateau": "plateau_eigenvalues",
         "stability": "growth_rates plateau_hessian",
         "flow": "Flow FlowProblem solve_flow",
+        "optima": "Optimum find_optimum",
         "order_parameters": "initial_order_parameters",
         "sgd": "SgdResult run_sgd",
+        "splitting": "SplitStatistics split_statistics",
     },
 )
