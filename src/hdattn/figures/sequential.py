@@ -16,12 +16,14 @@ from hdattn.figures import _multihead, style
 from hdattn.figures._cases import Case
 from hdattn.figures._ensembles import Ensemble, FlowModel, Flows, ensemble
 from hdattn.figures._multihead import MultiHead
+from hdattn.figures._ticks import plain_ticks
 from hdattn.figures.drawing import Drawing
 from hdattn.figures.staging import SPIKES
 from hdattn.multihead.escape import crossing_time, head_spread
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
     from hdattn.store import Record
@@ -210,8 +212,15 @@ def _times(axis: Axes, cases: dict[str, Flows], jumps: list[Jump], threshold: fl
             look = {"marker": "o", "markersize": 2, "linestyle": "", "alpha": 0.7}
             axis.plot(jump.std**2, jump.tau, color=COLOURS[jump.case], **look)
     axis.set_yscale("log")
+    _decades(axis.yaxis)
     axis.set_xlabel(r"$\omega_f^2$")
     axis.set_ylabel(r"time at which $f$ is learnt")
+
+
+def _decades(axis: Axis) -> None:
+    """Labels at powers of ten alone, of times between 10 and 10^4."""
+    low, high = np.log10(axis.get_view_interval())
+    plain_ticks(axis, [10.0**k for k in np.arange(np.ceil(low), np.floor(high) + 1)])
 
 
 def consecutive(jumps: list[Jump]) -> list[tuple[Jump, Jump]]:
@@ -239,6 +248,8 @@ def _order(axis: Axes, jumps: list[Jump]) -> None:
     low, high = 0.7 * min(times), 1.5 * max(times)
     axis.plot([low, high], [low, high], color=style.GREY, linewidth=0.7, linestyle="--", zorder=0)
     axis.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high))
+    for side in (axis.xaxis, axis.yaxis):
+        _decades(side)
     axis.set_xlabel(r"time of the stronger direction")
     axis.set_ylabel(r"time of the next weaker one")
     first = sum(weak.tau > strong.tau for strong, weak in pairs)
