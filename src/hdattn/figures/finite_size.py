@@ -139,10 +139,12 @@ def _trajectories(axis: Axes, deviations: Sequence[Deviation]) -> None:
 
 
 def _against_dim(axis: Axes, deviations: Sequence[Deviation]) -> None:
-    """Deviation at the last time against D; lines C / D and gap + C / D, C from the largest D."""
+    """Deviation at the last time against D; lines C / D and gap + C / D, with C fitted."""
     dims = np.array([d.dim for d in deviations])
     fine_dims = np.geomspace(dims[0] / 1.3, dims[-1] * 1.3, 50)
-    correction = deviations[-1].with_term[0] * dims[-1] / fine_dims
+    values, errors = np.transpose([d.with_term for d in deviations])
+    constant = np.sum(values / dims / errors**2) / np.sum((dims * errors) ** -2.0)
+    correction = constant / fine_dims
     look = {"linewidth": 0.8, "linestyle": "--"}
     style.theory(axis, fine_dims, np.abs(correction), WITH, label="$C/D$", **look)
     limit = r"gap of the flows $+\;C/D$"
