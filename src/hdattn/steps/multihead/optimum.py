@@ -42,9 +42,7 @@ def run(parameters: dict[str, Any], inputs: dict[str, Record]) -> Result:
             "b": Dataset(optimum.b, "biases", "b_h", ("head",)),
             "diverged": Dataset(optimum.diverged, "heads that fit points", axes=("head",)),
             "start_losses": Dataset(optimum.start_losses, "loss of each start", axes=("start",)),
-            **{
-                key: Dataset(np.array(getattr(optimum, key)), text) for key, text in scalars.items()
-            },
+            **scalars,
         },
         converged=optimum.converged,
         residual=optimum.residual,
