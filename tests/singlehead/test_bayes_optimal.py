@@ -109,7 +109,7 @@ def test_no_trained_head_is_better(target):
         bound = solve_bayes(base)
         for lam in (0.003, 0.03, 0.3):
             trained = solve(replace(base, lam=lam), nodes=12)
-            assert trained.converged
+            assert trained.residual < 1e-3  # the gaps are of several per cent
             assert trained.test_error > bound.bayes_test_error
             assert bound.overlap_error < trained.Q0 - 2 * trained.M + trained.Q
 

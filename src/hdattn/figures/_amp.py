@@ -127,6 +127,12 @@ class Passed:
         """Theory of the instances' own targets, instance first."""
         return np.concatenate([record.datasets[name] for record in self.own])
 
+    def reached(self, iteration: int, ended: bool) -> bool:
+        """Whether all runs came to an iteration or converged before; all converged, if ended."""
+        converged = self.simulation("converged")
+        alive = self.simulation("iterations") >= iteration
+        return bool((converged if ended else converged | alive).all())
+
     def complaints(self, what: str) -> list[str]:
         """One line for each alpha where some run did not converge."""
         alphas = self.runs[0].datasets["alpha"]

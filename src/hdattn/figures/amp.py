@@ -129,7 +129,7 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
 def _validation(passed: Passed, small: Passed, case: str, *, damped: bool) -> list[dict]:
     """Rows at several iterations; of damped runs, whose theory is exact at the end, the last."""
     iterations = [passed.theory("Q").shape[2] - 1] if damped else list(CHECKED)
-    reliable = [p.simulation("converged").all() for p in (passed, small)]
+    reliable = [passed.reached(t, damped) and small.reached(t, damped) for t in iterations]
     rows = []
     for name in COMPARED:
         large_pair, small_pair = (
@@ -140,7 +140,7 @@ def _validation(passed: Passed, small: Passed, case: str, *, damped: bool) -> li
             large_pair,
             small_pair,
             [f"{case} point, iteration={t}" for t in iterations],
-            [all(reliable)] * len(iterations),
+            reliable,
             figure=NAME,
             quantity=name,
         )
