@@ -245,7 +245,7 @@ def _histogram(axis: Axes, singles: list[Flows], stats: list[SplitStatistics]) -
     axis.set_yticks([0, 0.5, 1])
     axis.set_xlabel("sizes of the two groups")
     axis.set_ylabel("fraction of seeds")
-    axis.legend(fontsize=6, loc="center left", bbox_to_anchor=(0.0, 0.72))
+    axis.legend(fontsize=6, loc="center right", bbox_to_anchor=(1.0, 0.65))
 
 
 def _plane(axis: Axes, name: str, flows: Flows, optima: list[Record]) -> Iterator[dict[str, Any]]:
@@ -304,7 +304,7 @@ def _second(axis: Axes, planes: dict[str, Flows]) -> Iterator[dict[str, Any]]:
                 for t, value in zip(flows.tau, spread, strict=True):
                     yield _row(name, "spread", value, instance=i, spike=spike, tau=t)
     axis.set(xscale="log", yscale="log", xlim=(1, max(f.tau[-1] for f in planes.values())))
-    axis.set_ylim(1e-5, 30)
+    axis.set_ylim(1e-6, 100)
     axis.set_xlabel(r"$\tau$")
     axis.set_ylabel("head spread")
-    axis.legend(fontsize=6, loc="lower right")
+    axis.legend(fontsize=6, loc="upper left")
