@@ -31,7 +31,7 @@ class Estimated:
 class InputStep(Protocol):
     """A denoiser of R = S0 + noise, acting on eigenvalues."""
 
-    def start(self, dim: int) -> tuple[float, float]:
+    def start(self) -> tuple[float, float]:
         """S = s I and V with which message passing starts: s, V."""
 
     def denoise(self, x: Array, v_hat: float) -> tuple[Array, Array]:
