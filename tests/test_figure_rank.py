@@ -54,7 +54,6 @@ def test_training_at_the_common_lambda_is_that_of_learning_curves(scale):
     theirs = learning_curves.experiments(sections["learning_curves"], 0)
     assert set(ours["lbfgs 0.01"]) <= set(theirs["lbfgs 1"])
     assert set(ours["own 0.01"]) <= set(theirs["own 1"])
-    assert ours["limit 0.01"] == theirs["limit 1"]
     needed = set(with_inputs(e for group in ours.values() for e in group))
     assert scale != "default" or len(needed) <= 40
 

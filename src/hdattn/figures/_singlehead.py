@@ -117,7 +117,7 @@ def limit_curve(
         "singlehead/state_evolution",
         parameters,
         slug=f"lam{lam:g}-kappa{kappa:g}",
-        resources={"mem_mb": 800, "seconds": 3.0 * len(alphas)},
+        resources={"mem_mb": 800, "seconds": 2.0 * len(alphas)},
     )
 
 
@@ -131,7 +131,7 @@ def own_curves(
             {**data.parameters, **_solver(section, alphas, lam, kappa)},
             {"data": data},
             slug=f"own-d{dim}-lam{lam:g}-kappa{kappa:g}-b{data.parameters['block']}",
-            resources={"mem_mb": 800, "seconds": 3.0 * len(alphas) * section.block_size},
+            resources={"mem_mb": 800, "seconds": 2.0 * len(alphas) * section.block_size},
         )
         for data in data_blocks(section, seed, dim)
     ]
