@@ -196,4 +196,4 @@ class Channel(ABC):
         slope2 = spread**2 * ((self.root.T @ by_omega) ** 2).sum(0)
         slope2 += self.prior_variance * ((self.root.T @ by_label) ** 2).sum(0)
         width = V * self.cell * np.sqrt(slope2)
-        return ndtr(excess / np.maximum(width, 1e-300))
+        return ndtr(excess / np.maximum(width, 1e-9 * np.abs(excess) + 1e-300))

@@ -11,11 +11,12 @@ from scipy.optimize import root
 from hdattn.singlehead.anderson import AndersonMixer
 from hdattn.singlehead.channel import Channel
 from hdattn.singlehead.problem import Problem
-from hdattn.singlehead.sweep import VANISHED, Sweep, default_start, distance
+from hdattn.singlehead.starts import default_start
+from hdattn.singlehead.sweep import VANISHED, Sweep, distance, encode
 
 PATIENCE = 25  # iterations without progress after which an attempt ends
 NEWTON_EVALUATIONS = 50
-GRAIN = 1e-6  # the residual that the grid allows where the prox jumps
+GRAIN = 3e-6  # the residual that the grid allows where the prox jumps
 STALLED = 1e-4  # a residual below this means a rough map, not a bad start
 ANNEALING = (300.0, 30.0, 5.0, 1.0)  # multiples of the penalty on the way to a hard point
 
@@ -106,7 +107,8 @@ def _newton(failed: Outcome, tol: float) -> Outcome:
 
 def _anneal(problem: Problem, channel: Channel, tol, max_iterations, failed: Outcome) -> Outcome:
     """Continuation from stronger penalties; the better of this and the failed attempt."""
-    point, total = default_start(problem), failed.iterations
+    point = encode(*default_start(problem), problem.target.Q0)
+    total = failed.iterations
     for factor in ANNEALING:
         sweep = Sweep(replace(problem, lam=factor * problem.lam), channel)
         outcome = _iterate(sweep, point, tol if factor == 1 else 1e-3, max_iterations)

@@ -13,7 +13,8 @@ from hdattn.singlehead.denoisers import PENALTIES
 from hdattn.singlehead.fixed_point import Outcome, find_fixed_point
 from hdattn.singlehead.problem import Problem
 from hdattn.singlehead.solution import Solution, build_solution
-from hdattn.singlehead.sweep import decode, default_start, distance, encode
+from hdattn.singlehead.starts import best_start
+from hdattn.singlehead.sweep import decode, distance, encode
 from hdattn.singlehead.thresholds import solve_ridgeless
 from hdattn.singlehead.two_tokens import TwoTokenChannel
 
@@ -32,7 +33,7 @@ def solve(
 
     nodes: lattice points across the Gaussian ball per axis of the output channel (even; 18 give
     about 1e-5). tol: largest change of (log Q, atanh M/sqrt(Q Q0), log V) at the fixed point; where
-    the prox jumps the grid map is only continuous to about 1e-6, and that is then asked.
+    the prox jumps the grid map is only continuous to about 3e-6, and that is then asked.
     start: (Q, M, V). When the iteration fails from there, the point is approached from stronger
     penalties. Returns a Solution; non-convergence is told by `converged` and `residual`.
     """
@@ -40,8 +41,7 @@ def solve(
     if problem.lam == 0:
         return solve_ridgeless(problem)
     channel = make_channel(problem, nodes)
-    Q0 = problem.target.Q0
-    point = default_start(problem) if start is None else encode(*start, Q0)
+    point = encode(*(best_start(problem) if start is None else start), problem.target.Q0)
     outcome = find_fixed_point(problem, channel, point, tol, max_iterations)
     return _finish(outcome, began)
 

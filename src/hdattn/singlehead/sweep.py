@@ -85,9 +85,3 @@ def distance(point: np.ndarray, image: np.ndarray) -> float:
     change = np.abs(image - point)
     change[1] *= min(1.0, 1e3 / np.cosh(min(point[1], 300.0)) ** 2)
     return float(change.max())
-
-
-def default_start(problem: Problem) -> np.ndarray:
-    """Q = .5 Q0, M = .35 Q0 in units of the scale beta0/beta, V = .5/beta^2."""
-    Q0, scale = problem.target.Q0, problem.beta0 / problem.beta
-    return encode(0.5 * scale**2 * Q0, 0.35 * scale * Q0, 0.5 / problem.beta**2, Q0)
