@@ -40,9 +40,9 @@ class Run(Strict):
     """What to run, at which scale (config/config.yaml)."""
 
     scale: str = size("default", "Scale: smoke, default, paper, or one of your own.")
-    figures: Annotated[tuple[str, ...], BeforeValidator(_names, json_schema_input_type=str | list[str])] = size(
-        "all", "Figures to make: 'all', a list, or names with commas or spaces between."
-    )
+    figures: Annotated[
+        tuple[str, ...], BeforeValidator(_names, json_schema_input_type=str | list[str])
+    ] = size("all", "Figures to make: 'all', a list, or names with commas or spaces between.")
     seed: Whole = physics(0, "Root seed of every random stream.")
     device: Literal["auto", "cpu", "cuda"] = size(
         "auto", "Where training runs: auto takes a GPU if there is one."

@@ -33,7 +33,7 @@ TRAINING = {
     "start_scale": 1,
     "test_samples": 64,
 }
-THEORY = {"lam": 0.1, "kappa": 1, "beta": 1, "penalty": "nuclear", "nodes": 10}
+THEORY = {"lam": 0.1, "kappa": 1, "beta": 1, "penalty": "nuclear", "nodes": 10, "tolerance": 1e-8}
 LIMIT = {"target": DATA["target"], "noise": 0.5, "tokens": 2, "beta0": 1}
 
 

@@ -15,6 +15,8 @@ from hdattn.fields import Count, NonNegative, Positive, Strict, physics, size
 EVALUATIONS = {"lbfgs": 80, "adam": 250}
 GRADIENT_FLOP = 8
 FLOP_RATE = 1e10
+# Of the fixed points: four digits to draw with; where the prox jumps the grid allows little more.
+TOLERANCE = 1e-5
 
 
 class SingleHead(Strict):
@@ -147,6 +149,7 @@ def _solver(
         "penalty": "nuclear",
         "alphas": list(alphas),
         "nodes": section.nodes,
+        "tolerance": TOLERANCE,
     }
 
 
