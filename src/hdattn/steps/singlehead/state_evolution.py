@@ -1,9 +1,10 @@
 """State evolution over a grid of alpha, for a limit target or for the targets of a block.
 
-Parameters: ``lam, kappa, noise, tokens, beta, beta0, penalty, target, alphas, nodes, tolerance``; optionally
-``density_points``, to store the density of the spectrum of S. With ``data, seed, block,
-block_size`` in place of ``noise, tokens, beta0, target``, and the data experiment as input, the
-curve is solved for each instance's own eigenvalues: an instance dimension comes first.
+Parameters: ``lam, kappa, noise, tokens, beta, beta0, penalty, target, alphas, nodes``; optionally
+``tolerance``, in place of the solver's own, and ``density_points``, to store the density of the
+spectrum of S. With ``data, seed, block, block_size`` in place of ``noise, tokens, beta0, target``,
+and the data experiment as input, the curve is solved for each instance's own eigenvalues: an
+instance dimension comes first.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ def run(parameters: dict[str, Any], inputs: dict[str, Record]) -> Result:
     """Solve the curve (or one curve per instance)."""
     targets, physics, axes = curve_targets(parameters, inputs)
     options = {key: parameters[key] for key in ("lam", "kappa", "beta", "penalty")}
-    accuracy = {"nodes": int(parameters["nodes"]), "tol": parameters["tolerance"]}
+    accuracy = {"nodes": int(parameters["nodes"])}
+    if "tolerance" in parameters:
+        accuracy["tol"] = parameters["tolerance"]
     curves = []
     for target in targets:
         problem = Problem(alpha=1.0, target=target, **physics, **options)
