@@ -85,6 +85,13 @@ def check_dim(dim: int, ratios: Mapping[str, float | Sequence[float] | None]) ->
     return dim
 
 
+def below_dim(value: int, info: ValidationInfo) -> int:
+    """``value``, if it is a smaller size than ``dim``: validator of ``small_dim``."""
+    if value >= info.data.get("dim", value + 1):
+        raise ValueError(f"{value} is not below dim = {info.data['dim']}; give two sizes")
+    return value
+
+
 def data_blocks(section: SingleHead, seed: int, dim: int) -> list[Experiment]:
     """Teachers and streams, one experiment a block."""
     return [

@@ -20,7 +20,7 @@ from hdattn.figures._amp import (
     validation_rows,
 )
 from hdattn.figures._curves import SAMPLE_RATIO, add_rows, theory_flags, theory_values
-from hdattn.figures._singlehead import SingleHead, check_dim, data_blocks
+from hdattn.figures._singlehead import SingleHead, below_dim, check_dim, data_blocks
 from hdattn.figures._ticks import plain_ticks
 from hdattn.figures.drawing import Drawing
 
@@ -67,12 +67,7 @@ class Section(SingleHead):
     def _columns(cls, value: int, info: ValidationInfo) -> int:
         return check_dim(value, {key: info.data.get(key) for key in ("kappa0", "kappa")})
 
-    @field_validator("small_dim")
-    @classmethod
-    def _smaller(cls, value: int, info: ValidationInfo) -> int:
-        if value >= info.data.get("dim", value + 1):
-            raise ValueError(f"{value} is not below dim = {info.data['dim']}; give two sizes")
-        return value
+    _smaller = field_validator("small_dim")(below_dim)
 
     @property
     def limit(self) -> dict:

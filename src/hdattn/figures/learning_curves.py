@@ -14,6 +14,7 @@ from hdattn.figures._curves import CurvePanel, add_rows, draw_residuals
 from hdattn.figures._ensemble import Ensemble, allowances, theory_complaints
 from hdattn.figures._singlehead import (
     SingleHead,
+    below_dim,
     check_dim,
     limit_curve,
     own_curves,
@@ -64,12 +65,7 @@ class Section(SingleHead):
     def _columns(cls, value: int, info: ValidationInfo) -> int:
         return check_dim(value, {key: info.data.get(key) for key in ("kappa0", "kappas")})
 
-    @field_validator("small_dim")
-    @classmethod
-    def _smaller(cls, value: int, info: ValidationInfo) -> int:
-        if value >= info.data.get("dim", value + 1):
-            raise ValueError(f"{value} is not below dim = {info.data['dim']}; give two sizes")
-        return value
+    _smaller = field_validator("small_dim")(below_dim)
 
     @field_validator("adam_alphas")
     @classmethod
