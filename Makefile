@@ -12,6 +12,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 SNAKEMAKE_FLAGS ?=
 
+# One thread per process: tests and jobs run side by side.
+export OMP_NUM_THREADS := 1
+export OPENBLAS_NUM_THREADS := 1
+export MKL_NUM_THREADS := 1
+
 .DEFAULT_GOAL := help
 .PHONY: help figures test lint docs lock environment clean-environment
 
