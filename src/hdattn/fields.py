@@ -8,7 +8,6 @@ scale; a field made with :func:`physics` may not.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -99,8 +98,3 @@ def is_size(model: type[BaseModel], name: str) -> bool:
     """Whether ``name`` is a field of ``model`` that a built-in scale may override."""
     extra = model.model_fields[name].json_schema_extra
     return isinstance(extra, dict) and bool(extra.get("size"))
-
-
-def finite_or_none(value: float) -> float | None:
-    """``value``, or None where it is not finite (JSON has no NaN)."""
-    return float(value) if math.isfinite(value) else None

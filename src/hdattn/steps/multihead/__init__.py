@@ -12,13 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from hdattn.steps.blocks import instances
 from hdattn.store import Dataset
-
-
-def instances(parameters: Mapping[str, Any]) -> range:
-    """Numbers of the instances in a block."""
-    first = parameters["block"] * parameters["block_size"]
-    return range(first, first + parameters["block_size"])
 
 
 def times(parameters: Mapping[str, Any]) -> np.ndarray:

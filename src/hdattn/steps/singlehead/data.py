@@ -16,6 +16,7 @@ import numpy as np
 from hdattn.errors import UserError
 from hdattn.singlehead.attention import Array
 from hdattn.singlehead.samples import CHUNK, SampleStream, Teacher, draw_teacher
+from hdattn.steps.blocks import instances
 from hdattn.store import Dataset, Record, Result
 
 LIMIT_VARIABLE = "HDATTN_TRAINING_SET_LIMIT_MB"
@@ -48,12 +49,6 @@ def run(parameters: dict[str, Any], inputs: dict[str, Record]) -> Result:
         **_training_set(data, streams),
     }
     return Result(datasets, seeds={"root_seed": seed, "data": data, "instances": list(indices)})
-
-
-def instances(parameters: Mapping[str, Any]) -> range:
-    """Numbers of the instances in a block."""
-    first = parameters["block"] * parameters["block_size"]
-    return range(first, first + parameters["block_size"])
 
 
 def _training_set(data: Mapping[str, Any], streams: list[SampleStream]) -> dict[str, Dataset]:
