@@ -12,15 +12,18 @@ import h5py
 import numpy as np
 import pytest
 
-from hdattn import atomic, cache_check
-from hdattn.cache_check import check, current_physics, remove_bad, set_aside
+from hdattn import atomic, cache_check, physics_code
+from hdattn.cache_check import check, remove_bad, set_aside
 from hdattn.cache_index import INDEX_NAME
 from hdattn.errors import UserError
 from hdattn.experiment import Experiment
 from hdattn.store import Dataset, Result, read, write
 
 KIND = "singlehead/erm"
-PHYSICS = {KIND: "now", "multihead/sgd": "now"}.get
+
+
+def PHYSICS(kind, stored):
+    return {KIND: "now", "multihead/sgd": "now"}.get(kind)
 
 
 def experiment(number, kind=KIND):
@@ -205,19 +208,19 @@ def test_stale_files(cache):
 
 def test_stored_digest_counts_even_when_the_index_remembers_the_file(cache, later):
     run(cache)
-    report = check(cache, physics={KIND: "edited", "multihead/sgd": "now"}.get)
+    report = check(cache, physics=lambda kind, _: {KIND: "edited"}.get(kind, "now"))
     assert report.files_read == 0
     assert len(report.stale) == 5
 
 
 def test_todays_code_is_the_default(cache, monkeypatch):
-    monkeypatch.setattr(cache_check, "is_kind", lambda kind: kind == KIND)
-    monkeypatch.setattr(cache_check, "physics_digest", lambda kind: "today")
+    monkeypatch.setattr(physics_code, "is_kind", lambda kind: kind == KIND)
+    monkeypatch.setattr(physics_code, "physics_digest", lambda kind: "today")
     fresh = add(cache, experiment(1), physics="today")
     report = check(cache)
     assert fresh not in report.stale
     assert len(report.stale) == 5
-    assert current_physics("multihead/gone") is None
+    assert physics_code.current_physics("multihead/gone", "today") is None
 
 
 def test_orphaned_files(cache):

@@ -15,7 +15,7 @@ from pathlib import Path, PurePath
 from hdattn.atomic import is_leftover, is_temporary_name
 from hdattn.cache_index import Verified, load_index, save_index
 from hdattn.errors import CacheError, UserError
-from hdattn.physics_code import is_kind, physics_digest
+from hdattn.physics_code import current_physics
 from hdattn.seal import Seal, digest_in_name, verify_file
 
 # A file changed twice within one tick of the clock looks unchanged; ticks are coarse on some
@@ -64,22 +64,18 @@ class CheckReport:
         ]
 
 
-def current_physics(kind: str) -> str | None:
-    """Physics digest of today's code for ``kind``; None for a kind there is no longer."""
-    return physics_digest(kind) if is_kind(kind) else None
-
-
 def check(
     cache_folder: Path | str,
     *,
     expected: Iterable[PurePath | str] | None = None,
     incremental: bool = True,
-    physics: Callable[[str], str | None] = current_physics,
+    physics: Callable[[str, str], str | None] = current_physics,
 ) -> CheckReport:
     """Verify every file of the cache; changes nothing but the index of verified files.
 
     ``expected`` are the paths, relative to the cache, that current figures ask for; without it
-    only files with a name no experiment has are orphaned. ``incremental=False`` reads all files
+    only files with a name no experiment has are orphaned. ``physics`` gives today's physics digest
+    of a kind, told the one that a file was made with. ``incremental=False`` reads all files
     again. A cache that cannot be written is checked all the same, without an index.
     Raises ``UserError`` when the physics code cannot be parsed.
     """
@@ -102,7 +98,7 @@ def check(
             verified[name] = entry
         if digest_in_name(path) is None or (wanted is not None and str(path) not in wanted):
             report.orphaned.append(path)
-        elif entry.seal.physics_digest != physics(entry.seal.kind):
+        elif (made_by := entry.seal.physics_digest) != physics(entry.seal.kind, made_by):
             report.stale.append(path)
     if verified != known:
         save_index(folder, verified)

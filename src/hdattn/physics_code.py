@@ -8,6 +8,9 @@ trees are hashed in a form of our own since ``ast.dump`` changes with Python ver
 A package's ``__init__`` enters only when something imports the package itself or a name that is
 not one of its modules; importing a module past it does not count, so that an ``__init__`` that
 offers a convenient API does not tie every result to all the code it offers.
+
+Extensions (:mod:`hdattn.extensions`) are imported by name, and count for the experiments whose
+parameters name them: adding one leaves all other results alone.
 """
 
 from __future__ import annotations
@@ -15,11 +18,11 @@ from __future__ import annotations
 import ast
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hdattn.errors import UserError
 
@@ -28,7 +31,7 @@ from hdattn.errors import UserError
 _STORAGE = ("errors", "store", "hdf5", "seal", "atomic", "summary", "provenance")
 _CHECKING = ("cache_check", "cache_index", "physics_code")
 _PLANNING = (
-    *("experiment", "fields", "catalogue"),
+    *("experiment", "fields", "catalogue", "extensions"),
     *("configuration", "configuration_files", "configuration_docs"),
 )
 # What shows the results: it reads them and makes none.
@@ -189,13 +192,54 @@ def _step(kind: str) -> str:
     return f"hdattn.steps.{kind.replace('/', '.')}"
 
 
+def physics_of(kind: str, parameters: Mapping[str, Any]) -> str:
+    """:func:`physics_digest` of the experiment with these parameters."""
+    return physics_digest(kind, *_extensions(kind, parameters))
+
+
 @cache
-def physics_digest(kind: str) -> str:
+def physics_digest(kind: str, *extensions: str) -> str:
     """Digest (16 hexadecimal digits) of the code that results of ``kind`` depend on.
 
-    ``kind`` is ``model/step``. Sources are read once per process. Raises ``UserError`` for an
-    unknown kind, and for code that does not parse.
+    ``kind`` is ``model/step``; the names of ``extensions`` that the results depend on besides
+    follow the digits, as ``+name`` each. Sources are read once per process. Raises ``UserError``
+    for an unknown kind or extension, and for code that does not parse.
     """
     if not is_kind(kind):
         raise UserError(f"{kind!r}: there is no such kind of experiment (no module {_step(kind)})")
-    return _sources().digest(_step(kind))
+    code = _sources().digest(_step(kind))
+    if not extensions:
+        return code
+    added = [_sources().digest(_extension(kind, name)) for name in extensions]
+    digest = hashlib.sha256(" ".join([code, *added]).encode()).hexdigest()[:16]
+    return "+".join([digest, *extensions])
+
+
+def current_physics(kind: str, stored: str) -> str | None:
+    """What :func:`physics_digest` says today for a result with digest ``stored``.
+
+    None for a kind or an extension that there is no longer.
+    """
+    _, *extensions = stored.split("+")
+    missing = [x for x in extensions if not _sources().file(_extension(kind, x))]
+    return physics_digest(kind, *extensions) if is_kind(kind) and not missing else None
+
+
+def _extension(kind: str, name: str) -> str:
+    return f"hdattn.{kind.partition('/')[0]}.extensions.{name}"
+
+
+def _extensions(kind: str, parameters: Mapping[str, Any]) -> list[str]:
+    """Extensions of the kind's model that the parameters name, anywhere in them."""
+    named = {text for text in _texts(parameters.values()) if text.isidentifier()}
+    return sorted(text for text in named if _sources().file(_extension(kind, text)))
+
+
+def _texts(values: Iterable[Any]) -> Iterator[str]:
+    for value in values:
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, Mapping):
+            yield from _texts(value.values())
+        elif isinstance(value, (list, tuple)):
+            yield from _texts(value)

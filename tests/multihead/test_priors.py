@@ -63,7 +63,7 @@ def test_description_makes_the_same_prior(prior):
 @pytest.mark.parametrize(
     ("description", "message"),
     [
-        ({"kind": "cauchy"}, "kind 'cauchy' is unknown; choose one of flip"),
+        ({"kind": "cauchy"}, "kind 'cauchy' is unknown; choose one of discrete, flip"),
         ({"mean": [1]}, "kind None is unknown"),
         ({"kind": "flip", "mean": [1]}, "lacks std"),
         ({"kind": "flip", "mean": [1], "std": [1], "sd": 2}, "has no sd"),

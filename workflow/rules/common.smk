@@ -1,9 +1,8 @@
 # Helpers of the rules: the catalogue of experiments, and the functions that name files.
 # Needs the configuration; makes no file but the merged configuration beside the figures.
-from hdattn import steps
+from hdattn import physics_code, steps
 from hdattn.catalogue import CACHE, FIGURES, Catalogue
 from hdattn.figures.code import plot_digest
-from hdattn.physics_code import physics_digest
 
 try:
     configuration = startup.load_configuration(config, workflow.configfiles)
@@ -56,7 +55,7 @@ def parameters_of(wildcards):
 
 def physics_of(wildcards):
     """Digest of the physics code behind an experiment: a change makes it anew."""
-    return physics_digest(wildcards.kind)
+    return physics_code.physics_of(wildcards.kind, experiment_of(wildcards).parameters)
 
 
 def memory_of(wildcards, attempt):

@@ -39,7 +39,7 @@ def multihead() -> None:
 def loss(as_json: bool, **values: Any) -> None:
     """Population loss at given order parameters.
 
-    By quadrature, with an estimate of its error.
+    By quadrature, with an estimate of its error; on Sobol points where there is no quadrature.
     """
     from hdattn.multihead.quadrature import population_loss
 
@@ -51,6 +51,8 @@ def loss(as_json: bool, **values: Any) -> None:
     b = _biases(values["b"], heads)
     c = 1.0 if values["c"] is None else values["c"]
     result = population_loss(values["activation"], values["tokens"], prior, m, r, b, c)
+    if result.method != "quadrature":
+        warn("no quadrature for these heads: the loss is a mean over independent Sobol points")
     emit({"loss": result.value, "error": result.error}, as_json)
 
 

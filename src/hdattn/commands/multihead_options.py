@@ -10,7 +10,6 @@ from hdattn.commands.parsing import (
     flag,
     given,
     missing,
-    not_yet,
     option,
     refuse,
     together,
@@ -36,38 +35,38 @@ _MOST_FLIPS = 12  # 2^12 sign patterns are enumerated at each point
 
 
 class Registered(click.ParamType):
-    """Name of something the library registers, or will: what it is not ready for is not yet."""
+    """Name of something the library registers, among them extensions."""
 
     name = "name"
 
-    def __init__(self, what: str, registry: str, announced: tuple[str, ...]):
-        """Names of ``hdattn.multihead.<module>:<registry>`` and those ``announced`` for later."""
-        self.what, self.registry, self.announced = what, registry, announced
+    def __init__(self, what: str):
+        """Names of an ``activation`` or of a ``prior``."""
+        self.what = what
 
     def convert(self, value, param, ctx):
         """The name, unchanged."""
+        from hdattn import extensions
         from hdattn.multihead import activations, priors
 
-        known = {"ACTIVATIONS": activations.ACTIVATIONS, "PRIORS": priors.PRIORS}[self.registry]
-        if value in known:
-            return value
-        if value in self.announced:
-            raise not_yet(f"{self.what} {value!r}")
-        self.fail(f"{value!r} is unknown; choose one of {', '.join(sorted(known))}", param, ctx)
+        registry = {"activation": activations.ACTIVATIONS, "prior": priors.PRIORS}[self.what]
+        if extensions.find("multihead", registry, value) is None:
+            known = ", ".join(extensions.known("multihead", registry))
+            self.fail(f"{value!r} is unknown; choose one of {known}", param, ctx)
+        return value
 
 
 activation_option = option(
     "--activation",
-    type=Registered("activation", "ACTIVATIONS", ("softmax", "softmax1", "bayes")),
+    type=Registered("activation"),
     required=True,
     metavar="softmax|softmax1|bayes",
-    help="How heads share attention; bayes is B-softmax.",
+    help="How heads share attention; bayes is B-softmax. Or the name of an extension.",
 )
 prior_options = together(
     option("--tokens", type=TWO_OR_MORE, default=5, help="Tokens L of a sequence."),
     option(
         "--prior",
-        type=Registered("prior", "PRIORS", ("flip", "gauss", "discrete")),
+        type=Registered("prior"),
         metavar="flip|gauss|discrete",
         help="Law of the spike amplitudes theta: mean + std times fair signs; normal; or on "
         "given points. Without it flip, or discrete where --support is given.",
@@ -106,11 +105,11 @@ def start_options(dim: int, gamma: float) -> Any:
 
 def make_prior(values: dict[str, Any], *, enumerated: bool) -> Prior:
     """The prior that the options describe; ``enumerated`` where all sign patterns are used."""
-    from hdattn.multihead.priors import PRIORS
+    from hdattn.multihead.priors import get_prior
     from hdattn.multihead.priors import make_prior as make
 
     kind = values["prior"] or _kind_of_prior()
-    keys = PRIORS[kind].keys
+    keys = get_prior(kind).keys
     others = [name for name in _PRIOR_OPTIONS if name not in keys]
     refuse(missing(keys, f"--prior {kind} needs it") + unwanted(others, f"--prior {kind} has none"))
     prior = make({"kind": kind, **{key: values[key] for key in keys}})

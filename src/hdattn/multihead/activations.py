@@ -5,64 +5,48 @@ batch, instances), so that sums over heads and tokens run over contiguous sample
 
     chi, d, weights [H, L, *P]    A, e [L, *P]    b [H] or [H, *P]    c scalar or [*P]
 
-The dtype of ``chi`` (float32 or float64) is kept.
+The dtype of ``chi`` (float32 or float64) is kept. Other activations are modules of
+:mod:`hdattn.multihead.extensions`; docs/add-an-activation.md is the recipe.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import ClassVar
+from abc import abstractmethod
 
 import numpy as np
 
+from hdattn import extensions
 from hdattn.errors import UserError
+from hdattn.multihead.activation_base import Activation, per_head
 
 ACTIVATIONS: dict[str, Activation] = {}
 
 
 def register(activation: type[Activation]) -> type[Activation]:
-    """Class decorator: make ``activation`` known under its ``name``."""
+    """Class decorator: make ``activation`` known under its ``name``, which must be free."""
+    extensions.refuse_taken("activation", activation.name, ACTIVATIONS)
     ACTIVATIONS[activation.name] = activation()
     return activation
 
 
-class Activation(ABC):
-    """Attention A_l of H heads, linear in non-negative weights [H, L, *P].
-
-    ``has_b`` and ``has_c`` say whether the head biases b and the output scale c are trainable
-    parameters; where they are not, the arguments ``b`` and ``c`` are not looked at.
-    """
-
-    name: ClassVar[str]
-    has_b: ClassVar[bool] = False
-    has_c: ClassVar[bool] = False
+class WeightedHeads(Activation):
+    """Attention that is a sum over heads of non-negative weights [H, L, *P], up to a scale."""
 
     def attention(self, chi: np.ndarray, b=0.0, c=1.0) -> np.ndarray:
-        """Attention A [L, *P] from the scores chi [H, L, *P]."""
+        """Attention A [L, *P]."""
         return self.forward(chi, b, c)[0]
 
     @abstractmethod
     def forward(self, chi: np.ndarray, b=0.0, c=1.0) -> tuple[np.ndarray, np.ndarray]:
-        """Attention A [L, *P] and the weights [H, L, *P] that :meth:`pullback` needs."""
+        """Attention A [L, *P] and the weights [H, L, *P]."""
 
-    @abstractmethod
-    def pullback(
-        self, weights: np.ndarray, attention: np.ndarray, c, e: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
-        """Vector-Jacobian product at the point where :meth:`forward` was called.
-
-        With ``e_l = dl/dA_l`` [L, *P] returns d = dl/dchi [H, L, *P], dl/db [H, *P] and dl/dc
-        [*P], per sample; None for a parameter that the activation does not have.
-        """
-
-    def backward(self, chi: np.ndarray, b, c, e: np.ndarray):
-        """:meth:`forward` followed by :meth:`pullback`: (d, dl/db, dl/dc)."""
-        attention, weights = self.forward(chi, b, c)
-        return self.pullback(weights, attention, c, e)
+    def head_totals(self, chi: np.ndarray, b=0.0) -> np.ndarray:
+        """Weights of each head summed over the tokens, [H, *P]."""
+        return self.forward(chi, b)[1].sum(axis=1)
 
 
 @register
-class Softmax(Activation):
+class Softmax(WeightedHeads):
     """``A_l = (1/H) sum_h s_hl`` with ``s_hl = exp(chi_hl) / sum_l' exp(chi_hl')``."""
 
     name = "softmax"
@@ -80,7 +64,7 @@ class Softmax(Activation):
 
 
 @register
-class SoftmaxOne(Activation):
+class SoftmaxOne(WeightedHeads):
     """softmax-1: ``A_l = (c/H) sum_h s_hl``, ``s_hl = exp(chi_hl) / (exp(-b_h) + Z_h)``.
 
     ``Z_h = sum_l exp(chi_hl)``: a head attends to nothing where all its scores are below -b_h.
@@ -111,7 +95,7 @@ class SoftmaxOne(Activation):
 
 
 @register
-class BayesSoftmax(Activation):
+class BayesSoftmax(WeightedHeads):
     """B-softmax: ``A_l = sum_h P_hl``, P the softmax of ``chi_hl + b_h`` over heads and tokens."""
 
     name = "bayes"
@@ -139,18 +123,10 @@ def _head_pullback(weights: np.ndarray, e: np.ndarray) -> tuple[np.ndarray, np.n
     return d, along
 
 
-def per_head(b, chi: np.ndarray) -> np.ndarray:
-    """Biases b (scalar, [H] or [H, *P]) broadcastable to chi [H, L, *P], in its dtype."""
-    b = np.asarray(b, dtype=chi.dtype)
-    if b.ndim <= 1:
-        return b.reshape(b.shape + (1,) * (chi.ndim - 1) if b.ndim else ())
-    return b[:, None]
-
-
 def get_activation(name: str) -> Activation:
     """Activation registered under ``name``; :class:`UserError` listing the names if unknown."""
-    if name not in ACTIVATIONS:
-        raise UserError(
-            f"activation {name!r} is unknown; choose one of {', '.join(sorted(ACTIVATIONS))}"
-        )
-    return ACTIVATIONS[name]
+    found = extensions.find("multihead", ACTIVATIONS, name)
+    if found is None:
+        known = ", ".join(extensions.known("multihead", ACTIVATIONS))
+        raise UserError(f"activation {name!r} is unknown; choose one of {known}")
+    return found

@@ -41,6 +41,12 @@ class Prior(ABC):
     def images(self) -> Images:
         """Mixture components and the signs of the noise in each of them."""
 
+    @property
+    def size(self) -> float:
+        """Root mean square of |theta|."""
+        images = self.images()
+        return float(np.sqrt(np.sum(images.weights @ images.centers**2 + images.spread**2)))
+
     def log_likelihood_ratio(self, x: np.ndarray) -> np.ndarray:
         """``log E_theta exp(theta . x - |theta|^2 / 2)`` [...] of projections x [F, ...].
 

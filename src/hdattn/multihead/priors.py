@@ -1,7 +1,8 @@
 """Priors of the spike amplitudes theta in R^F, drawn afresh for each sequence.
 
 A prior is described in configuration by a dictionary ``{"kind": ..., ...}``; :func:`make_prior`
-turns it into one of the classes registered in :data:`PRIORS`.
+turns it into one of the classes registered in :data:`PRIORS`. Other priors are modules of
+:mod:`hdattn.multihead.extensions`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from hdattn import extensions
 from hdattn.errors import UserError
 from hdattn.multihead.prior_base import FiniteSupport, Images, Prior
 
@@ -19,7 +21,8 @@ PRIORS: dict[str, type[Prior]] = {}
 
 
 def register(prior: type[Prior]) -> type[Prior]:
-    """Class decorator: make ``prior`` known under its ``kind``."""
+    """Class decorator: make ``prior`` known under its ``kind``, which must be free."""
+    extensions.refuse_taken("prior", prior.kind, PRIORS)
     PRIORS[prior.kind] = prior
     return prior
 
@@ -180,16 +183,23 @@ def make_prior(description: Mapping[str, Any]) -> Prior:
     Raises :class:`UserError` for an unknown kind, missing or unknown keys, and impossible values.
     """
     arguments = dict(description)
-    kind = arguments.pop("kind", None)
-    if not isinstance(kind, str) or kind not in PRIORS:
-        raise UserError(f"prior: kind {kind!r} is unknown; choose one of {', '.join(PRIORS)}")
-    keys = PRIORS[kind].keys
+    prior = get_prior(arguments.pop("kind", None))
+    keys, kind = prior.keys, prior.kind
     missing = [key for key in keys if key not in arguments]
     unknown = [key for key in arguments if key not in keys]
     if missing or unknown:
         problem = "lacks " + ", ".join(missing) if missing else "has no " + ", ".join(unknown)
         raise UserError(f"prior: kind {kind!r} {problem}; it takes {' and '.join(keys)}")
-    return PRIORS[kind](**arguments)
+    return prior(**arguments)
+
+
+def get_prior(kind: Any) -> type[Prior]:
+    """Class registered under ``kind``; :class:`UserError` listing the kinds if unknown."""
+    found = extensions.find("multihead", PRIORS, kind)
+    if found is None:
+        known = ", ".join(extensions.known("multihead", PRIORS))
+        raise UserError(f"prior: kind {kind!r} is unknown; choose one of {known}")
+    return found
 
 
 def _vector(name: str, value: Any) -> np.ndarray:

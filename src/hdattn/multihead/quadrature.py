@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from hdattn.errors import UserError
 from hdattn.multihead.activations import get_activation
 from hdattn.multihead.order_parameters import noise_weights, perpendicular
 from hdattn.multihead.population import PopulationLoss
@@ -30,6 +29,8 @@ from hdattn.multihead.token_moments import (
     token_grid,
 )
 
+_SEEDS = 1_000_000  # of the first scramble that values are taken from
+
 
 def population_loss(
     activation: str,
@@ -42,14 +43,15 @@ def population_loss(
 ) -> Quadrature:
     """E(m, r, b, c) of an activation at order parameters m [H, F], r [H, H], b [H] and c.
 
-    ``r = None`` stands for ``m m^T``. Where B-softmax heads span too many directions for a grid
-    (more than three or four) the value comes from Sobol points. Raises :class:`UserError` for an r
-    that no heads can have and for an activation without a quadrature.
+    ``r = None`` stands for ``m m^T``. For activations other than these three, and where the heads
+    of B-softmax span too many directions for a grid (more than three or four), the value comes from
+    Sobol points, and its ``method`` says so. Raises :class:`UserError` for an r that no heads can
+    have.
     """
     weights = reduced_weights(m, r)
-    if activation not in _LOSSES:
-        raise UserError(f"no quadrature for activation {activation!r}; use the Sobol loss")
     bias = np.broadcast_to(np.asarray(b, dtype=float), (len(weights),))
+    if activation not in _LOSSES:
+        return sobol_loss(activation, tokens, prior, weights, bias, c)
     try:
         return refine(lambda step: _LOSSES[activation](weights, bias, c, tokens, prior, step))
     except GridTooLargeError:
@@ -76,14 +78,18 @@ def sobol_loss(
     base_points: int = 2**14,
     scrambles: int = 4,
 ) -> Quadrature:
-    """E at reduced weights [H, F+K], the mean over independently scrambled Sobol points."""
+    """E at reduced weights [H, F+K], the mean over independently scrambled Sobol points.
+
+    The points are none of those that flows and optima use, so that what was fitted to points is
+    judged on others.
+    """
     noise_dim = weights.shape[1] - prior.dim_features
     rule = get_activation(activation)
     values = [
         PopulationLoss(
             rule, tokens, prior, noise_dim=noise_dim, base_points=base_points, seed=seed
         ).loss(weights, b, c)
-        for seed in range(scrambles)
+        for seed in range(_SEEDS, _SEEDS + scrambles)
     ]
     error = 2.0 * float(np.std(values, ddof=1) / np.sqrt(scrambles))
     return Quadrature(float(np.mean(values)), error, "sobol")
@@ -108,17 +114,29 @@ def _softmax_loss(weights, bias, c, tokens, prior, step) -> float:
 def _softmax_one_loss(weights, bias, c, tokens, prior, step) -> float:
     """E of softmax-1 heads [H, F+K] with biases [H] and output scale c."""
     share = c / len(weights)
-    hits, squares = 0.0, 0.0
+    hits, products = head_moments(weights, bias, tokens, prior, step)
+    return 1.0 - 2.0 * share * hits.sum() + share**2 * products.sum()
+
+
+def head_moments(
+    weights: np.ndarray, bias: np.ndarray, tokens: int, prior: Prior, step: float = 1.0
+) -> tuple[np.ndarray, np.ndarray]:
+    """``E s_h,eps`` [H] and ``E sum_l s_hl s_h'l`` [H, H] of softmax-1 heads' weights s.
+
+    Reduced weights [H, F+K], biases [H]; infinite ones are softmax. With prefactor g the loss of
+    any subset of the heads is ``1 - 2 g sum_h hits_h + g^2 sum_hh' products_hh'``.
+    """
+    hits, products = np.empty(len(weights)), np.empty((len(weights), len(weights)))
     for h, weight in enumerate(weights):
         norm = np.linalg.norm(weight)
         grid = token_grid(weight[None] / (norm or 1.0), np.array([[norm]]), prior, step)
         moments = TokenMoments(norm * grid.nodes[0], grid, tokens, step, log_idle=-bias[h])
-        hits += moments.expect(1)
-        squares += moments.squares()
+        hits[h], products[h, h] = moments.expect(1), moments.squares()
         for other in range(h):
             heads = [h, other]
-            squares += 2.0 * _pair(weights[heads], -bias[heads], tokens, prior, step)
-    return 1.0 - 2.0 * share * hits + share**2 * squares
+            pair = _pair(weights[heads], -bias[heads], tokens, prior, step)
+            products[h, other] = products[other, h] = pair
+    return hits, products
 
 
 def _pair(weights, log_idle, tokens, prior, step) -> float:

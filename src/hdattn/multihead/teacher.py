@@ -119,13 +119,17 @@ class SequenceStream:
 
         Returns the locations eps [n]. n must be a multiple of :attr:`unit`.
         """
+        return self.draw_labelled(tokens)[0]
+
+    def draw_labelled(self, tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """As :meth:`draw`, and the amplitudes theta [n, F] with the locations."""
         if len(tokens) % self.unit:
             raise ValueError(f"{len(tokens)} sequences are not a multiple of {self.unit}")
         locations, theta = self._labels(len(tokens))
         self._from_numpy(tokens).normal_(generator=self._noise)
         rows = np.arange(0, len(tokens) * self.data.tokens, self.data.tokens) + locations
         tokens.reshape(-1, self.data.dim)[rows] += theta @ self._spikes32
-        return locations
+        return locations, theta
 
     def _labels(self, count: int) -> tuple[np.ndarray, np.ndarray]:
         """Next locations [count] and amplitudes theta [count, F], from fixed chunks."""

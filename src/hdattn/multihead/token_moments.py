@@ -23,7 +23,7 @@ from hdattn.multihead.priors import Prior
 
 _REACH = 7.5  # Gaussian variables are cut at this many standard deviations
 _STEP, _LOG_STEP = 0.72, 0.42  # of standard normals and scores, of log s
-_COARSER = 4.0 / 3.0  # the error is the change on grids coarser by this, some 10 to 1000 times it
+COARSER = 4.0 / 3.0  # the error is the change on grids coarser by this, some 10 to 1000 times it
 _BLOCK = 256  # nodes whose values at all s are held at once, in the processor's cache
 _MAX_NODES = 3_000_000
 _NULL = 1e-5  # directions in which the scores vary less than this are left out
@@ -52,7 +52,7 @@ def refine(integral: Callable[[float], float], step: float = 1.0) -> Quadrature:
     ``step`` multiplies the standard spacings: 1 gives about seven digits, 1/2 rounding error.
     """
     value = integral(step)
-    return Quadrature(value, abs(value - integral(_COARSER * step)))
+    return Quadrature(value, abs(value - integral(COARSER * step)))
 
 
 @dataclass(frozen=True)

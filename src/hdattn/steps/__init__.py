@@ -21,7 +21,7 @@ RULES = {
     "solve": (
         *("multihead/flow", "multihead/bayes", "singlehead/state_evolution"),
         *("multihead/plateau", "multihead/stability", "multihead/escape"),
-        *("multihead/flows", "multihead/optimum"),
+        *("multihead/flows", "multihead/optimum", "multihead/pruning", "multihead/deactivation"),
         *("singlehead/bayes_optimal", "singlehead/best_regularisation"),
         "singlehead/amp_state_evolution",
     ),
@@ -47,6 +47,6 @@ def compute(
         kind,
         parameters,
         result,
-        physics_digest=physics_code.physics_digest(kind),
+        physics_digest=physics_code.physics_of(kind, parameters),
         wall_time=time.perf_counter() - start,
     )

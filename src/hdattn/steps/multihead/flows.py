@@ -30,7 +30,7 @@ def run(parameters: dict[str, Any], inputs: dict[str, Record]) -> Result:
     last, first, count = (parameters[f"tau_{name}"] for name in ("max", "first", "points"))
     tau = np.concatenate([[0.0], np.geomspace(first, last, count - 1)])
     flows = [_solve(parameters, prior, tau, instance) for instance in indices]
-    m, b = (np.array([_padded(getattr(f, x), len(tau)) for f in flows]) for x in ("m", "b"))
+    m, b, c = (np.array([_padded(getattr(f, x), len(tau)) for f in flows]) for x in "mbc")
     converged = np.array([flow.converged for flow in flows])
     evaluations = np.array([flow.evaluations for flow in flows])
     datasets = {
@@ -44,6 +44,7 @@ def run(parameters: dict[str, Any], inputs: dict[str, Record]) -> Result:
             allow_nan=True,
         ),
         "b": Dataset(b, "biases", "b_h", ("instance", "tau", "head"), allow_nan=True),
+        "c": Dataset(c, "output scale", "c", ("instance", "tau"), allow_nan=True),
         "converged": Dataset(converged, "whether it reached the last time", axes=("instance",)),
         "evaluations": Dataset(evaluations, "evaluations of the gradient", axes=("instance",)),
     }
