@@ -170,6 +170,21 @@ def test_train_draws_the_instances_of_the_workflow(answer):
     assert answer(TRAIN)["Q0"] == pytest.approx([teacher.Q0 for teacher in teachers])
 
 
+def test_train_on_a_power_law_beside_its_theory(answer):
+    line = "singlehead train --alpha 1 --lam 0.1 --dim 30 --instances 2 --theory"
+    values = answer(f"{line} --target powerlaw --gamma 1.2")
+    assert values["Q0"] == pytest.approx([1, 1])
+    # finite size of about 3/d, and scores that are not Gaussian
+    assert values["M"] == pytest.approx(values["theory_M"], rel=0.1)
+    assert values["theory_M"][0] == pytest.approx(values["theory_M"][1], rel=1e-9)
+
+
+def test_three_tokens_come_with_the_error_of_their_quadrature(answer):
+    values = answer("singlehead solve --alpha 1 --lam 0.1 --tokens 3")
+    assert values["converged"]
+    assert 0 < values["quadrature_error"]["test_error"] < 2e-3 * values["test_error"]
+
+
 def test_adam_and_lbfgs_reach_the_same_minimum(answer):
     line = TRAIN.replace("--kappa 0.75", "--kappa 1")
     lbfgs, adam = answer(line), answer(f"{line} --optimizer adam")
@@ -414,12 +429,10 @@ def test_each_mistake_is_one_line(command, line, expected):
 
 NOT_YET = [
     "singlehead scaling --gamma 1.25 --dim 300 --regime optimal --json",
-    "singlehead solve --alpha 4 --tokens 3 --json",
     f"{TRAIN} --direct",
     f"{TRAIN} --untied",
     f"{TRAIN} --task seq2seq",
     f"{TRAIN} --penalty frobenius",
-    f"{TRAIN} --target powerlaw --gamma 1.2",
     "where staging",
     "cost --scale paper",
     "scan singlehead --alpha 0.1:10:30",

@@ -61,7 +61,7 @@ def test_project_configuration(scale):
         ({"kappa0": 0}, "kappa0: 0 will not do; give a number above 0"),
         ({"noise": -0.1}, "noise: -0.1 will not do; give a number of at least 0"),
         ({"lam": 0}, "lam: 0 will not do; give a number above 0"),
-        ({"tokens": 3}, "tokens: 3 tokens are not offered yet; give 2"),
+        ({"tokens": 1}, "tokens: 1 will not do; give a number of at least 2"),
         ({"alphas": [0, 1]}, "alphas[0]: 0 will not do; give a number above 0"),
         ({"alphas": [1]}, "alphas: "),
         ({"alphas": [0.3, 1], "adam_alphas": [2]}, "adam_alphas: 2 is not among alphas"),

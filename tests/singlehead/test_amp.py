@@ -6,11 +6,13 @@ from functools import cache
 import numpy as np
 import pytest
 
-from hdattn.errors import NotYet, UserError
+from hdattn.errors import UserError
 from hdattn.singlehead.amp import ADVICE, MessagePassing, observe
 from hdattn.singlehead.amp_input import BayesInput, PenaltyInput, estimate
+from hdattn.singlehead.amp_measure import _row_losses, _two_token_losses
 from hdattn.singlehead.amp_measure import test_error as measured_error
 from hdattn.singlehead.attention import scores
+from hdattn.singlehead.bayes_optimal import solve_bayes
 from hdattn.singlehead.erm import fit
 from hdattn.singlehead.observations import Observations, logit_differences
 from hdattn.singlehead.problem import Problem
@@ -317,15 +319,38 @@ def test_few_iterations_are_unfinished():
     assert np.isnan(run.history["M"][0])  # no teacher given
 
 
-def test_bayes_runs_with_three_tokens_and_soft_says_not_yet():
+def test_three_tokens_follow_their_state_evolution_to_the_minimum():
+    run_ = passing(40, 0.8, 0.05, tokens=3)
+    run = run_.run(S0=instance(40, 0.8, tokens=3)[0].S0)
+    assert run.converged
+    followed = state_evolution_trajectory(run_.problem, 8, nodes=12)
+    for name in ("Q", "M", "V", "prox_objective"):
+        # one instance at d = 40: 8 % is measured at two tokens
+        assert run.history[name][[2, 4, 8]] == pytest.approx(
+            getattr(followed, name)[[2, 4, 8]], rel=0.12
+        )
+    fitted = fit(run_.observations, lam=0.05, kappa=1.0)
+    assert run.objective == pytest.approx(fitted.objective, rel=1e-6)
+    warm = run_.run(start=run_.warm_state(fitted.S), tol=1e-4)
+    assert warm.converged and warm.iterations <= 3
+
+
+def test_bayes_runs_with_three_tokens():
     bayes = passing(40, 0.3, 0.1, denoiser="bayes", tokens=3, damping=0.3)
     run = bayes.run(tol=1e-4, S0=instance(40, 0.3, tokens=3)[0].S0)
     followed = bayes_optimal_trajectory(bayes.problem, 60)
     assert run.converged
     # one instance at d = 40
     assert run.history["M"][-1] == pytest.approx(followed.M[-1], rel=0.05)
-    with pytest.raises(NotYet, match="tokens = 3"):
-        passing(12, 1.0, 0.1, tokens=3)
+    test = SampleStream(data_of(40, 3), 0, 0, instance(40, 0.3, tokens=3)[0], "test")
+    error = measured_error(run, bayes.problem, test, 8192)
+    # finite size: about 2/d; 8192 samples: 1 %
+    assert error == pytest.approx(solve_bayes(bayes.problem).bayes_test_error, rel=0.06)
+    # the mean label by rows is the one by quadrature
+    two = passing(40, 0.5, 0.1, denoiser="bayes", damping=0.3).run(tol=1e-3)
+    problem, stream = Problem(0.5, 0.1), SampleStream(data_of(40), 0, 0, instance(40, 0.5)[0])
+    by_rows = _row_losses(two, problem, stream, 0, 1024)
+    np.testing.assert_allclose(by_rows, _two_token_losses(two, problem, stream, 0, 1024), atol=2e-3)
 
 
 def test_mistakes_are_one_line():
@@ -381,7 +406,6 @@ def test_command_that_does_not_converge_exits_with_1_state_and_advice(command):
         ("--denoiser bayes --start trained", "--start: trained is for --denoiser soft"),
         ("--lam 0", "--lam: message passing needs a value above 0"),
         ("--damping 1", "--damping: 1 will not do"),
-        ("--tokens 3", "tokens = 3"),
         ("--noise -1", "--noise: -1 will not do"),
         ("--dim 1000000", "lower --alpha or --dim"),
     ],

@@ -7,6 +7,7 @@ import pytest
 
 from hdattn.errors import UserError
 from hdattn.singlehead.samples import CHUNK, SampleStream, draw_teacher
+from hdattn.singlehead.targets import power_law
 
 
 def parameters(dim=12, kappa0=0.5, noise=0.5, tokens=2, beta0=1.0):
@@ -97,6 +98,48 @@ def test_teacher_spectrum_and_its_second_moment():
     # E Q0 = 1 + kappa0 + 1/d exactly for Gaussian W0; about 7 % of fluctuation per teacher
     assert np.mean(Q0) == pytest.approx(1.5 + 1 / 60, abs=4 * np.std(Q0) / np.sqrt(40))
     assert 0.03 < np.std(Q0) / 1.5 < 0.12
+
+
+@pytest.mark.parametrize("kind", ["powerlaw", "eigenvalues"])
+def test_given_eigenvalues_are_those_of_the_teacher_in_a_random_basis(kind):
+    dim, values = 30, np.append(np.zeros(20), np.linspace(0.5, 3, 10))
+    target = {"kind": kind, "eigenvalues": values}
+    if kind == "powerlaw":
+        target, values = {"kind": kind, "spectral_exponent": 1.2}, power_law(1.2, dim).eigenvalues
+    data = parameters(dim=dim) | {"target": target}
+    teachers = [draw_teacher(data, 7, instance) for instance in range(200)]
+    for teacher in teachers[:3]:
+        np.testing.assert_allclose(teacher.eigenvalues, values, atol=1e-12)
+        np.testing.assert_allclose(np.linalg.eigvalsh(teacher.S0), values, atol=1e-12)
+    assert teachers[0].W0.shape == (dim, np.count_nonzero(values))
+    # Haar: E S0 = T0 I, and E (S0_ij)^2 = (Q0 - T0^2) d/((d - 1)(d + 2)) off the diagonal, where
+    # 200 matrices of 435 entries that are hardly correlated give a mean square to about 1 %
+    S0 = np.array([teacher.S0 for teacher in teachers])
+    T0, Q0 = values.mean(), (values**2).mean()
+    off = S0[:, *np.triu_indices(dim, 1)]
+    expected = (Q0 - T0**2) * dim / ((dim - 1) * (dim + 2))
+    assert np.mean(off**2) == pytest.approx(expected, rel=0.05)
+    diagonal = np.einsum("nii->ni", S0)
+    assert np.abs(diagonal.mean(0) - T0).max() < 5 * diagonal.std() / np.sqrt(200)
+    assert np.abs(off.mean(0)).max() < 5 * off.std() / np.sqrt(200)
+
+
+@pytest.mark.parametrize(
+    ("target", "line"),
+    [
+        ({"kind": "unknown"}, "choose from mp, powerlaw, eigenvalues"),
+        ({"kind": "mp", "kappa0": 0.5, "spectral_exponent": 1}, "has kappa0, nothing else"),
+        ({"kind": "powerlaw", "kappa0": 0.5}, "spectral_exponent"),
+        ({"kind": "powerlaw", "spectral_exponent": 0.4}, "must exceed 1/2"),
+        ({"kind": "powerlaw", "spectral_exponent": 1, "dim": 13}, "13 eigenvalues, but dim = 12"),
+        ({"kind": "eigenvalues", "eigenvalues": [1, 2]}, "2 eigenvalues, but dim = 12"),
+        ({"kind": "eigenvalues", "eigenvalues": [-1, *range(11)]}, "none below 0"),
+    ],
+)
+def test_impossible_targets_are_refused_in_one_line(target, line):
+    with pytest.raises(UserError, match=line) as caught:
+        draw_teacher(parameters() | {"target": target}, 0, 0)
+    assert "\n" not in str(caught.value)
 
 
 def test_impossible_data_parameters_are_refused():

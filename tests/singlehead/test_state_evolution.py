@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hdattn.errors import NotYet, UserError
+from hdattn.errors import UserError
 from hdattn.singlehead.problem import Problem
 from hdattn.singlehead.state_evolution import solve, solve_curve
 from hdattn.singlehead.targets import MarchenkoPastur, Spectrum, power_law
@@ -254,8 +254,3 @@ def test_impossible_problems_are_refused_with_a_remedy(change, word):
     with pytest.raises(UserError, match=word) as refused:
         Problem(**{"alpha": 1.0, "lam": 0.1, **change})
     assert "\n" not in str(refused.value)
-
-
-def test_more_tokens_are_not_offered_yet():
-    with pytest.raises(NotYet, match="tokens = 3"):
-        solve(Problem(1.0, 0.1, tokens=3))

@@ -60,7 +60,9 @@ def singlehead() -> None:
 def solve(as_json: bool, **values: Any) -> int:
     """Overlaps, errors and rank, by state evolution."""
     solution = _solution(values)
-    emit({name: getattr(solution, name) for name in SOLUTION}, as_json)
+    # standard errors by the scrambles of the quasi-Monte Carlo; a lattice has none
+    errors = {"quadrature_error": solution.quadrature_error} if solution.quadrature_error else {}
+    emit({name: getattr(solution, name) for name in SOLUTION} | errors, as_json)
     return 0 if solution.converged else 1
 
 

@@ -10,7 +10,7 @@ import click
 
 from hdattn.commands.output import emit, warn
 from hdattn.commands.parsing import Command, as_json, not_yet, option, refuse, unwanted
-from hdattn.commands.singlehead_options import problem_options
+from hdattn.commands.singlehead_options import data_target, problem_options
 from hdattn.commands.singlehead_train import sample_batches, sample_count
 from hdattn.commands.values import COUNT, POSITIVE, WHOLE, Number
 from hdattn.errors import UserError
@@ -93,9 +93,6 @@ def _refuse(values: dict[str, Any]) -> None:
             raise UserError("--start: trained is for --denoiser soft, whose fixed point it is")
     elif not values["lam"]:
         raise UserError("--lam: message passing needs a value above 0; for the limit, say, 1e-4")
-    if values["target"] != "mp":
-        raise not_yet("message passing on power-law targets")
-    refuse(unwanted(["gamma"], "only --target powerlaw has it"))
     if values["penalty"] == "frobenius" and (values["compare"] or values["start"] == "trained"):
         raise not_yet("training of a symmetric S (--penalty frobenius)")
 
@@ -105,18 +102,18 @@ def _prepare(values: dict[str, Any]) -> tuple[Problem, Teacher, MessagePassing]:
     from hdattn.singlehead.amp import MessagePassing, observe
     from hdattn.singlehead.problem import Problem
     from hdattn.singlehead.samples import SampleStream, draw_teacher
-    from hdattn.singlehead.targets import MarchenkoPastur, Spectrum
+    from hdattn.singlehead.targets import Spectrum, limit_target
     from hdattn.singlehead.trajectory import state_evolution_trajectory
 
     dim, denoiser = values["dim"], values["denoiser"]
     samples = sample_count(values)
     data = {name: values[name] for name in ("dim", "noise", "tokens", "beta0")}
-    data["target"] = {"kind": "mp", "kappa0": values["kappa0"]}
+    data["target"] = data_target(values)
     teacher = draw_teacher(data, values["seed"], 0)
     names = ("lam", "kappa", "noise", "tokens", "beta", "beta0", "penalty")
     limit = Problem(
         samples / dim**2,
-        target=MarchenkoPastur(values["kappa0"]),
+        target=limit_target(data["target"], dim),
         **{name: values[name] for name in names},
     )
     own = replace(limit, target=Spectrum(teacher.eigenvalues))

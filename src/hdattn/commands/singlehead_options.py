@@ -21,7 +21,7 @@ tokens_option = option(
     "--tokens",
     type=TWO_OR_MORE,
     default=2,
-    help="Tokens T of a sequence; solve and density know 2 only, so far.",
+    help="Tokens T of a sequence; theory is a quadrature for 2, quasi-Monte Carlo above.",
 )
 alpha_option = option("--alpha", type=POSITIVE, required=True, help="Samples n / d^2.")
 beta0_option = option(
@@ -73,6 +73,18 @@ def make_problem(values: dict[str, Any]) -> Problem:
     target = make_target(values)
     names = ("alpha", "lam", "kappa", "noise", "tokens", "beta", "beta0", "penalty")
     return Problem(target=target, **{name: values[name] for name in names})
+
+
+def data_target(values: dict[str, Any]) -> dict[str, Any]:
+    """The target of drawn data, whose dimension is that of the data."""
+    if values["target"] == "mp":
+        refuse(unwanted(["gamma"], "only --target powerlaw has it"))
+        return {"kind": "mp", "kappa0": values["kappa0"]}
+    refuse(
+        unwanted(["kappa0"], "a power-law target has no width")
+        + missing(["gamma"], "--target powerlaw needs it")
+    )
+    return {"kind": "powerlaw", "spectral_exponent": values["gamma"]}
 
 
 def make_target(values: dict[str, Any]) -> MarchenkoPastur | Spectrum:

@@ -11,12 +11,15 @@ import click
 from hdattn.commands.memory import require_memory
 from hdattn.commands.output import emit, warn
 from hdattn.commands.parsing import Command, as_json, not_yet, option, refuse, unwanted
-from hdattn.commands.singlehead_options import problem_options
+from hdattn.commands.singlehead_options import data_target, problem_options
 from hdattn.commands.values import COUNT, WHOLE
 from hdattn.errors import UserError
 
 if TYPE_CHECKING:
     from hdattn.singlehead.samples import SampleStream
+
+THEORY = ("Q", "M", "test_error", "train_loss", "penalty_value", "rank_fraction")
+"""What ``train --theory`` adds, as ``theory_Q`` and so on."""
 
 
 @click.command(cls=Command)
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     default="seq2lab",
     help="Labels are attention matrices, or sequences (not yet).",
 )
+@option("--theory", is_flag=True, help="Also the state evolution of each instance's own target.")
 @as_json
 def train(as_json: bool, **values: Any) -> int:
     """Train heads on drawn data.
@@ -61,9 +65,6 @@ def _refuse_unknown_training(values: dict[str, Any]) -> None:
         raise not_yet("training of untied factors (--untied)")
     if values["task"] != "seq2lab":
         raise not_yet(f"--task {values['task']}")
-    if values["target"] != "mp":
-        raise not_yet("training on power-law targets")
-    refuse(unwanted(["gamma"], "only --target powerlaw has it"))
     if not values["lam"]:
         raise UserError("--lam: training needs a value above 0; for the limit take, say, 1e-6")
 
@@ -88,7 +89,7 @@ def _train_one(values: dict[str, Any], samples: int, instance: int) -> dict[str,
     began = time.perf_counter()
     seed, kappa, beta = values["seed"], values["kappa"], values["beta"]
     data = {name: values[name] for name in ("dim", "noise", "tokens", "beta0")}
-    data["target"] = {"kind": "mp", "kappa0": values["kappa0"]}
+    data["target"] = data_target(values)
     teacher = draw_teacher(data, seed, instance)
     loss = attention_loss(
         sample_batches(SampleStream(data, seed, instance, teacher), samples), beta
@@ -109,7 +110,20 @@ def _train_one(values: dict[str, Any], samples: int, instance: int) -> dict[str,
         "eigenvalues": measured.eigenvalues,
         "seconds": time.perf_counter() - began,
         "converged": fitted.converged,
+        **(_theory(values, samples, teacher.eigenvalues) if values["theory"] else {}),
     }
+
+
+def _theory(values: dict[str, Any], samples: int, eigenvalues: Any) -> dict[str, float]:
+    """Theory for a target of these eigenvalues, under the names of what is measured."""
+    from hdattn.singlehead.problem import Problem
+    from hdattn.singlehead.state_evolution import solve
+    from hdattn.singlehead.targets import Spectrum
+
+    names = ("lam", "kappa", "noise", "tokens", "beta", "beta0", "penalty")
+    physics = {name: values[name] for name in names}
+    solution = solve(Problem(samples / values["dim"] ** 2, target=Spectrum(eigenvalues), **physics))
+    return {f"theory_{name}": getattr(solution, name) for name in THEORY}
 
 
 def sample_batches(stream: SampleStream, samples: int) -> Iterator[tuple[Any, Any]]:

@@ -7,13 +7,11 @@ from typing import Protocol
 
 import numpy as np
 
-from hdattn.errors import NotYet
 from hdattn.singlehead.attention import Array
 from hdattn.singlehead.channel import SAME_MINIMUM, Block
 from hdattn.singlehead.observations import Observations
 from hdattn.singlehead.problem import Problem
 from hdattn.singlehead.state_evolution import make_channel
-from hdattn.singlehead.two_tokens import loss_terms
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,14 +41,8 @@ class ErmOutput:
     """f = C^{-1}(z* - omega)/V at the global minimum z* of l(y, z) + |z - omega|_C^2/(2V)."""
 
     def __init__(self, observations: Observations, problem: Problem):
-        if problem.tokens != 2:
-            raise NotYet(
-                f"tokens = {problem.tokens}: message passing towards the trained head is offered "
-                "for tokens = 2; the Bayes-optimal one takes any number"
-            )
-        self.beta, self.covariance = problem.beta, observations.covariance
-        self.channel = make_channel(problem, nodes=8)
-        self.y = np.ascontiguousarray(observations.labels[[0, 1], [0, 1]])
+        self.channel = make_channel(problem, nodes=8)  # its own points are not used
+        self.y = self.channel.read(observations.labels)
         self.scores = observations.label_scores(problem.beta0)
 
     def __call__(self, omega: Array, V: float) -> Output:
@@ -75,11 +67,8 @@ class ErmOutput:
         return float(apart.sum()) / self.y.shape[1]
 
     def response(self, z: Array, V: float) -> float:
-        """-mean Tr C df/domega at prox z: Tr C L (1 + V C L)^{-1}, L = diag l''."""
-        a, b = loss_terms(self.y, z, self.beta)[2]
-        trace = self.covariance[0, 0] * a + self.covariance[1, 1] * b
-        determinant = np.linalg.det(self.covariance) * a * b
-        return float(np.mean((trace + 2 * V * determinant) / (1 + V * trace + V**2 * determinant)))
+        """-mean Tr C df/domega at prox z."""
+        return float(self.channel.response_trace(self.y, z, V).mean())
 
     def pull(self, z: Array) -> Array:
         """-dl/dz [K, n] at logits z."""

@@ -18,14 +18,13 @@ BLOCK = 2048  # samples handled together: their arrays stay in the cache of a co
 
 @dataclass(frozen=True)
 class ChannelMoments:
-    """v_hat, m_hat, q_hat, train loss per sample, jump probability, v2 = E Tr[(C df/domega)^2]."""
+    """v_hat, m_hat, q_hat, train loss per sample, jump probability."""
 
     v_hat: float
     m_hat: float
     q_hat: float
     train_loss: float
     jump_probability: float
-    v2: float
 
 
 @dataclass
@@ -41,6 +40,8 @@ class Block:
     second: np.ndarray | None = None
     """Distinct minima found last from the label's logits [K, k], for the points `index`."""
     index: np.ndarray | None = None
+    share: np.ndarray | None = None
+    """Share [k] of each of their cells in which the second minimum is the lower."""
 
     def take(self, index: np.ndarray) -> Block:
         """The points of an index."""
@@ -71,6 +72,10 @@ class Channel(ABC):
         """Label y [., n] of label scores z0' [K, n]."""
 
     @abstractmethod
+    def read(self, attention: np.ndarray) -> np.ndarray:
+        """Label y [., n] of label attention matrices [T, T, n]."""
+
+    @abstractmethod
     def label_logits(self, block: Block) -> np.ndarray:
         """The student's logits that reproduce the label as well as can be, [K, n]."""
 
@@ -85,6 +90,10 @@ class Channel(ABC):
     @abstractmethod
     def loss_gradient(self, y, z) -> tuple[np.ndarray, np.ndarray]:
         """Loss [n] and its gradient in z [K, n]."""
+
+    @abstractmethod
+    def response_trace(self, y, z, V: float) -> np.ndarray:
+        """-Tr(C df/domega) [n], from -C df/domega = C L (1 + V C L)^{-1}, L = l''(z*)."""
 
     @abstractmethod
     def response_square(self, y, z, V: float) -> np.ndarray:
@@ -102,6 +111,14 @@ class Channel(ABC):
             noise = np.ascontiguousarray(eta[:, part])
             self.blocks.append(Block(weights[part], scores, noise, self.label(scores)))
 
+    def coarse(self) -> Channel | None:
+        """A channel of fewer points, from whose fixed point that of this one is near."""
+        return None
+
+    def replicas(self) -> list[Channel]:
+        """Channels with independent parts of the quadrature points; none of a lattice."""
+        return []
+
     def moments(self, Q: float, M: float, V: float, cold: bool = False) -> ChannelMoments:
         """ChannelMoments at (Q, M, V); v_hat and m_hat by Stein's identity.
 
@@ -112,28 +129,41 @@ class Channel(ABC):
         ratio = M / self.prior_variance
         spread = float(np.sqrt(max(Q - M * ratio, 1e-16 * Q)))
         sums = sum(self._block_sums(block, ratio, spread, V, cold) for block in self.blocks)
-        pull_eta, pull_label, q_hat, train_loss, jump, v2 = (float(value) for value in sums)
+        pull_eta, pull_label, q_hat, train_loss, jump = (float(value) for value in sums)
         v_hat = -pull_eta / spread
         m_hat = (pull_label + M * v_hat) / self.prior_variance
-        return ChannelMoments(v_hat, m_hat, q_hat, train_loss, jump, v2)
+        return ChannelMoments(v_hat, m_hat, q_hat, train_loss, jump)
+
+    def response_square_mean(self, V: float) -> float:
+        """v2 = E Tr[(C df/domega)^2] at the minima of the last `moments`, for the replicon."""
+        total = 0.0
+        for block in self.blocks:
+            some = block.take(block.index)
+            share = some.weights * block.share
+            total += block.weights @ self.response_square(block.y, block.first, V)
+            total += share @ self.response_square(some.y, block.second, V)
+            total -= share @ self.response_square(some.y, block.first[:, block.index], V)
+        return float(total)
 
     def _block_sums(self, block: Block, ratio, spread, V, cold) -> np.ndarray:
-        """E of (f.eta, f.z0', f^T C f, l, [two minima], Tr (C df/domega)^2) over a block."""
+        """E of (f.eta, f.z0', f^T C f, l, [two minima]) over a block."""
         omega = ratio * block.label_scores + spread * block.eta
         value = self._descend_first(block, omega, V, cold)
         second_value = self._descend_second(block, omega, V)
+        block.share = np.empty(0)
         if block.index.size == 0:
-            return self._sums(block, block.first, block.weights, V)
+            return self._sums(block, block.first, block.weights)
         some = block.take(block.index)
         share = self._second_share(some, block, value[block.index] - second_value, ratio, spread, V)
+        block.share = share
         weights = block.weights.copy()
         weights[block.index] *= 1 - share
-        sums = self._sums(block, block.first, weights, V)
-        sums += self._sums(some, block.second, some.weights * share, V)
+        sums = self._sums(block, block.first, weights)
+        sums += self._sums(some, block.second, some.weights * share)
         sums[4] = some.weights.sum()
         return sums
 
-    def _sums(self, block: Block, z, weights, V) -> np.ndarray:
+    def _sums(self, block: Block, z, weights) -> np.ndarray:
         loss, gradient = self.loss_gradient(block.y, z)
         f = -gradient
         return np.array(
@@ -143,7 +173,6 @@ class Channel(ABC):
                 weights @ ((self.covariance @ f) * f).sum(0),
                 weights @ loss,
                 0.0,
-                weights @ self.response_square(block.y, z, V),
             ]
         )
 

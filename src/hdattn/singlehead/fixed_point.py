@@ -12,12 +12,14 @@ from hdattn.singlehead.anderson import AndersonMixer
 from hdattn.singlehead.channel import Channel
 from hdattn.singlehead.problem import Problem
 from hdattn.singlehead.starts import default_start
-from hdattn.singlehead.sweep import VANISHED, Sweep, distance, encode
+from hdattn.singlehead.sweep import VANISHED, Sweep, distance, encode, slope
 
 PATIENCE = 25  # iterations without progress after which an attempt ends
 NEWTON_EVALUATIONS = 50
 GRAIN = 3e-6  # the residual that the grid allows where the prox jumps
 STALLED = 1e-4  # a residual below this means a rough map, not a bad start
+ROUGH = 1e-4  # tolerance on the coarse channel, whose own error is larger
+MAX_CORRECTIONS = 12
 ANNEALING = (300.0, 30.0, 5.0, 1.0)  # multiples of the penalty on the way to a hard point
 
 
@@ -26,8 +28,17 @@ def find_fixed_point(
 ) -> Outcome:
     """Fixed point from a start (log Q, atanh M/sqrt(Q Q0), log V), by up to three attempts.
 
-    Anderson's iteration; from where it stalls Powell's method; from stronger penalties.
+    On a coarse channel first, where there is one, whose derivative serves to correct its fixed
+    point. Else Anderson's iteration; from where it stalls Powell's method; from stronger penalties.
     """
+    coarse = channel.coarse()
+    if coarse is not None:
+        rough = find_fixed_point(problem, coarse, point, max(tol, ROUGH), max_iterations)
+        if rough.converged and not rough.vanished:
+            outcome = _correct(rough, Sweep(problem, channel), tol)
+            if outcome.converged:
+                return outcome
+            point = outcome.point
     outcome = _iterate(Sweep(problem, channel), point, tol, max_iterations)
     if not outcome.converged:
         outcome = _newton(outcome, tol)
@@ -77,6 +88,29 @@ def _iterate(sweep: Sweep, point, tol: float, max_iterations: int) -> Outcome:
         if done or iteration - improved > PATIENCE:
             break
         point = mixer.propose(point, image)
+    return best
+
+
+def _correct(rough: Outcome, sweep: Sweep, tol: float) -> Outcome:
+    """Newton's method on the fine sweep with the derivative J of the coarse one.
+
+    What the two derivatives differ by, about the error of the coarse channel, is the factor by
+    which each step shrinks the residual. Ends, not converged, where it does not shrink by half.
+    """
+    inverse = np.linalg.pinv(np.eye(3) - slope(rough.sweep, rough.point))
+    best, point = Outcome(sweep, rough.point, rough.iterations, np.inf), rough.point
+    for _ in range(MAX_CORRECTIONS):
+        image = sweep(point)
+        best.iterations += 1
+        if sweep.collapsed:
+            break
+        residual, done = _settle(sweep, point, distance(point, image), tol)
+        progress = residual < 0.5 * best.residual
+        if residual < best.residual:
+            best.residual, best.point, best.converged = residual, point, done
+        if done or not progress:
+            break
+        point = point + inverse @ (image - point)
     return best
 
 

@@ -7,14 +7,10 @@ error of the scores, and the label noise), both times C. The error of E[A | w] i
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import expit, ndtri
-from scipy.stats.qmc import Sobol
+from scipy.special import expit
 
-from hdattn.singlehead.attention import softmax_rows
-from hdattn.singlehead.objective import basis_pairs, score_map
+from hdattn.singlehead.population import row_gaussians, row_softmax
 from hdattn.singlehead.quadrature import gaussian_trapezoid, sigmoid_step
-
-LOG2_POINTS = 15  # of the quasi-Monte Carlo; right to about 1e-4 at T = 3
 
 
 def posterior_error(q: float, s: float, beta0: float, tokens: int = 2) -> float:
@@ -34,20 +30,7 @@ def _two_tokens(q: float, s: float, beta0: float) -> float:
 
 
 def sampled_posterior_error(q: float, s: float, beta0: float, tokens: int) -> float:
-    """The same at any T, half the mean square distance of two labels with one w; quasi-random.
-
-    In an orthonormal token basis the K products that the softmax sees are independent, of
-    variance 2 on the diagonal and 1 off it.
-    """
-    to_scores = score_map(tokens)
-    deviation = np.sqrt([2.0 if j == k else 1.0 for j, k in basis_pairs(tokens)])
-    K = deviation.size
-    uniform = Sobol(3 * K, scramble=True, rng=np.random.default_rng(0)).random_base2(LOG2_POINTS)
-    w, one, two = deviation * np.moveaxis(ndtri(uniform).reshape(-1, 3, K), 1, 0)
-    labels = [
-        softmax_rows(
-            ((np.sqrt(q) * w + np.sqrt(s) * eta) @ to_scores.T).reshape(-1, tokens, tokens) * beta0
-        )
-        for eta in (one, two)
-    ]
-    return float(0.5 * np.mean(np.sum((labels[0] - labels[1]) ** 2, axis=(1, 2))))
+    """The same at any T, half the mean square distance of two labels with one w; quasi-random."""
+    w, *etas = row_gaussians(tokens, 3)
+    one, two = (row_softmax(beta0 * (np.sqrt(q) * w + np.sqrt(s) * eta)) for eta in etas)
+    return float(0.5 * tokens * np.mean(((one - two) ** 2).sum(0)))

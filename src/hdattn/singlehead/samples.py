@@ -1,8 +1,9 @@
 """Teacher and samples of one instance: the data of the single-head model (paper B).
 
-Data parameters are the dictionary ``{"dim", "target": {"kind": "mp", "kappa0"}, "noise",
-"tokens", "beta0"}``. Nothing else enters the random streams, so that every optimiser,
-regularisation, width and sample ratio sees the same teacher and the same samples.
+Data parameters are the dictionary ``{"dim", "target", "noise", "tokens", "beta0"}``, with target
+``{"kind": "mp", "kappa0"}``, ``{"kind": "powerlaw", "spectral_exponent"}`` or ``{"kind":
+"eigenvalues", "eigenvalues": [d numbers]}``. Nothing else enters the random streams, so that every
+optimiser, regularisation, width and sample ratio sees the same teacher and the same samples.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 from hdattn.errors import UserError
 from hdattn.seeds import generator
 from hdattn.singlehead.attention import Array, scores, softmax_rows
+from hdattn.singlehead.targets import Spectrum, limit_target
 
 CHUNK = 1024  # samples drawn from one seed; part of what defines the data
 _CHECKSUM_ROWS = 8
@@ -71,7 +73,7 @@ def check_data(data: Mapping[str, Any]) -> None:
     for name in ("noise", "beta0"):
         if not (math.isfinite(data[name]) and data[name] >= 0):
             raise UserError(f"{name} is {data[name]}; give a finite number >= 0")
-    _check_target(data["target"])
+    _check_target(data["target"], int(data["dim"]))
 
 
 def _check_integer(name: str, value: Any, least: int) -> None:
@@ -79,22 +81,34 @@ def _check_integer(name: str, value: Any, least: int) -> None:
         raise UserError(f"{name} is {value!r}; give a whole number >= {least}")
 
 
-def _check_target(target: Mapping[str, Any]) -> None:
-    kind = target.get("kind")
-    if kind != "mp":
-        raise UserError(f"target kind {kind!r} cannot be sampled; known kinds: mp")
-    kappa0 = target.get("kappa0")
-    if set(target) != {"kind", "kappa0"} or not (math.isfinite(kappa0) and kappa0 > 0):
-        raise UserError(f"target {dict(target)}: an mp target has kappa0 > 0 and nothing else")
+def _check_target(target: Mapping[str, Any], dim: int) -> None:
+    law = limit_target(target, dim)
+    if not isinstance(law, Spectrum):
+        return
+    if law.dim != dim:
+        raise UserError(f"target has {law.dim} eigenvalues, but dim = {dim}; make them one number")
+    if law.eigenvalues[0] < 0:
+        lowest = law.eigenvalues[0]
+        raise UserError(f"target has the eigenvalue {lowest:g}; S0 = W0 W0^T has none below 0")
 
 
 def draw_teacher(data: Mapping[str, Any], root_seed: int, instance: int) -> Teacher:
-    """Teacher of one instance: ``W0`` [d, p0] iid N(0, 1), ``p0 = round(kappa0 d)``, at least 1."""
+    """Teacher of one instance: ``W0`` [d, p0].
+
+    Marchenko-Pastur: iid N(0, 1), ``p0 = round(kappa0 d)``, at least 1. Of given eigenvalues: S0
+    has exactly these in a Haar-random basis, and p0 counts the positive ones.
+    """
     check_data(data)
-    dim = int(data["dim"])
-    width = max(1, round(data["target"]["kappa0"] * dim))
+    dim, target = int(data["dim"]), data["target"]
     rng = generator(root_seed, data, instance, _TEACHER)
-    return Teacher(rng.standard_normal((dim, width)))
+    if target["kind"] == "mp":
+        return Teacher(rng.standard_normal((dim, max(1, round(target["kappa0"] * dim)))))
+    values = limit_target(target, dim).eigenvalues
+    positive = values[values > 0]
+    basis, triangle = np.linalg.qr(rng.standard_normal((dim, dim)))
+    basis *= np.sign(np.diag(triangle))  # Haar-distributed only with a positive diagonal
+    scale = math.sqrt(positive.size * dim)
+    return Teacher(basis[:, : positive.size] * np.sqrt(scale * positive))
 
 
 class SampleStream:

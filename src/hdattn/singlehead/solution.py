@@ -20,6 +20,8 @@ class Solution:
 
     Q = Tr S^2/d, M = Tr S S0/d, V and the hatted parameters of the state evolution; errors per
     sample; objective = train_loss + penalty_value, the minimum of the ERM objective divided by n.
+    quadrature_error: standard errors of Q, M, V, test_error where the channel is integrated by
+    quasi-Monte Carlo (more than two tokens), from independent scrambles; else empty.
     input_channel: (a, b, strength) with S = phi(a S0 + b Z); None when S = ray * S0, ray = 0
     included.
     """
@@ -44,6 +46,7 @@ class Solution:
     residual: float
     seconds: float
     flags: list[str] = field(default_factory=list)
+    quadrature_error: dict[str, float] = field(default_factory=dict)
     input_channel: tuple[float, float, float] | None = None
     ray: float = 0.0
 
@@ -110,7 +113,7 @@ def build_solution(
     **rest,
 ) -> Solution:
     """A Solution from (Q, M, V), the channel's moments and what else is known; adds the errors."""
-    P, beta, beta0 = problem.label_variance, problem.beta, problem.beta0
+    physics = (problem.label_variance, problem.beta, problem.beta0, problem.tokens)
     Q, M, V = order
     solution = Solution(
         problem=problem,
@@ -121,8 +124,8 @@ def build_solution(
         m_hat=moments.m_hat,
         v_hat=moments.v_hat,
         Q0=problem.target.Q0,
-        test_error=attention_error(Q, M, P, beta, beta0),
-        test_error_floor=error_floor(problem.target.Q0, P, beta, beta0)[0],
+        test_error=attention_error(Q, M, *physics),
+        test_error_floor=error_floor(problem.target.Q0, *physics)[0],
         train_loss=moments.train_loss,
         penalty_value=penalty_value,
         rank_fraction=rank_fraction,

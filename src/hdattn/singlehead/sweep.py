@@ -17,6 +17,7 @@ from hdattn.singlehead.problem import Problem
 FAR = 40.0  # largest coordinate that is looked at: Q from 1e-17 to 1e17
 TINY_RESPONSE = 1e-10  # v_hat V, of order one at any solution, below which it is not believed
 REFRESH = 0.03  # change of a coordinate from which the minimisations start afresh
+SLOPE_STEP = 1e-3  # of the differences that give the derivative of a sweep
 VANISHED = 1e-12  # Q/Q0 below which S is taken to vanish
 
 
@@ -62,6 +63,13 @@ def input_channel(problem: Problem, moments: ChannelMoments) -> tuple[float, flo
         float(np.sqrt(moments.q_hat / (2 * problem.alpha))) / v_hat,
         problem.lam_eff / (problem.alpha * v_hat),
     )
+
+
+def slope(sweep: Sweep, point: np.ndarray) -> np.ndarray:
+    """Derivative [3, 3] of a sweep at a point, by forward differences."""
+    image = sweep(point)
+    steps = SLOPE_STEP * np.eye(3)
+    return np.array([(sweep(point + step) - image) / SLOPE_STEP for step in steps]).T
 
 
 def encode(Q: float, M: float, V: float, Q0: float) -> np.ndarray:

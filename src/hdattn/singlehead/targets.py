@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -94,3 +96,30 @@ def power_law(spectral_exponent: float, dim: int) -> Spectrum:
         raise UserError(f"dim = {dim}: a power-law target needs at least one eigenvalue")
     values = np.arange(1, int(dim) + 1, dtype=float) ** -spectral_exponent
     return Spectrum(values / np.sqrt(np.mean(values**2)))
+
+
+KINDS = {
+    "mp": (MarchenkoPastur, "kappa0"),
+    "powerlaw": (power_law, "spectral_exponent"),
+    "eigenvalues": (Spectrum, "eigenvalues"),
+}
+"""Kinds of target: what makes them, and its key in ``{"kind": ..., key: ...}``."""
+
+
+def limit_target(target: Mapping[str, Any], dim: int | None = None) -> MarchenkoPastur | Spectrum:
+    """Target of a dictionary: see :data:`KINDS`.
+
+    A power law needs a dimension: ``dim``, or the dictionary's. Raises UserError on other keys.
+    """
+    kind = target.get("kind")
+    if kind not in KINDS:
+        raise UserError(f"target kind {kind!r}: choose from {', '.join(KINDS)}")
+    make, key = KINDS[kind]
+    options = {name: value for name, value in target.items() if name != "kind"}
+    if kind == "powerlaw" and dim is not None:
+        options.setdefault("dim", dim)
+    expected = {key, "dim"} if kind == "powerlaw" else {key}
+    if set(options) != expected:
+        keys = ", ".join(sorted(expected))
+        raise UserError(f"target {dict(target)}: a target of kind {kind} has {keys}, nothing else")
+    return make(**options)

@@ -148,7 +148,7 @@ def solve_ridgeless(problem: Problem) -> Solution:
     return build_solution(
         problem,
         (rho**2 * estimate.Q, rho * estimate.M, np.inf),
-        ChannelMoments(0.0, 0.0, 0.0, 0.0, 0.0, 0.0),
+        ChannelMoments(0.0, 0.0, 0.0, 0.0, 0.0),
         rank_fraction=estimate.rank_fraction,
         replicon=D2 / balance,
         input_channel=(rho, rho * b, strength * (rho if problem.penalty == "nuclear" else 1.0)),
@@ -180,7 +180,7 @@ def _recovered(problem: Problem, began: float) -> Solution:
     return build_solution(
         problem,
         (rho**2 * Q0, rho * Q0, 0.0),
-        ChannelMoments(0.0, 0.0, 0.0, 0.0, 0.0, 0.0),
+        ChannelMoments(0.0, 0.0, 0.0, 0.0, 0.0),
         rank_fraction=rank,
         flags=("lambda -> 0 limit: perfect recovery; V, hats and replicon not given",),
         ray=rho,

@@ -78,4 +78,6 @@ def bayes_optimal_trajectory(problem: Problem, iterations: int) -> Trajectory:
 def _errors(problem: Problem, Q: Array, M: Array, beta: float) -> Array:
     P = problem.label_variance
     pairs = zip(Q, M, strict=True)
-    return np.array([attention_error(q, m, P, beta, problem.beta0) for q, m in pairs])
+    return np.array(
+        [attention_error(q, m, P, beta, problem.beta0, problem.tokens) for q, m in pairs]
+    )

@@ -17,6 +17,7 @@ from hdattn.singlehead.quadrature import pair_grid
 
 COVARIANCE = np.array([[3.0, 1.0], [1.0, 3.0]])
 DIAGONAL, OFF = 3 / 8, -1 / 8  # of C^{-1}
+COARSE = 10  # nodes of the lattice on which a fixed point is first looked for
 MAX_NEWTON = 80
 LONGEST_STEP = 1.5  # in units of 1/beta: a longer one may leap over the nearest minimum
 STEP_TOLERANCE = 1e-7  # the step after it is quadratically smaller, below rounding
@@ -28,13 +29,23 @@ class TwoTokenChannel(Channel):
     def __init__(self, prior_variance: float, beta: float, beta0: float, nodes: int):
         grid = pair_grid(nodes, nodes)
         super().__init__(COVARIANCE, prior_variance, cell=grid.steps[0] / np.sqrt(12))
-        self.beta, self.beta0 = beta, beta0
+        self.beta, self.beta0, self.nodes = beta, beta0, nodes
         scores = np.sqrt(prior_variance) * colour(grid.first)
         self.add_points(grid.weights, scores, colour(grid.second))
+
+    def coarse(self):
+        """Ten nodes: a tenth of the points, and right to about 1e-3."""
+        if self.nodes <= COARSE:
+            return None
+        return TwoTokenChannel(self.prior_variance, self.beta, self.beta0, COARSE)
 
     def label(self, scores):
         """y = s(beta0 z0')."""
         return expit(self.beta0 * scores)
+
+    def read(self, attention):
+        """The diagonal: y1 and y2."""
+        return np.ascontiguousarray(attention[[0, 1], [0, 1]])
 
     def label_logits(self, block: Block):
         """beta0 z0'/beta, where the loss vanishes."""
@@ -58,14 +69,20 @@ class TwoTokenChannel(Channel):
         """Safeguarded Newton of each sample."""
         return descend(y, omega, V, self.beta, start)
 
+    def response_trace(self, y, z, V):
+        """Written out for 2 x 2: the eigenvalues are k/(1 + V k) for k those of C L."""
+        trace, det = self._curvature(y, z)
+        return (trace + 2 * V * det) / (1 + V * trace + V**2 * det)
+
     def response_square(self, y, z, V):
-        """From df/domega = -L (1 + V C L)^{-1}, L = diag l''(z*), written out for 2 x 2."""
+        """From the trace and the determinant of the same matrix."""
+        trace, det = self._curvature(y, z)
+        return self.response_trace(y, z, V) ** 2 - 2 * det / (1 + V * trace + V**2 * det)
+
+    def _curvature(self, y, z):
+        """Trace and determinant of C L, L = diag l''."""
         a, b = loss_terms(y, z, self.beta)[2]
-        # C L (1 + V C L)^{-1} has the eigenvalues k/(1 + V k) for k those of C L
-        trace, det = 3 * (a + b), 8 * a * b
-        det_shifted = 1 + V * trace + V**2 * det
-        total = (trace + 2 * V * det) / det_shifted
-        return total**2 - 2 * det / det_shifted
+        return 3 * (a + b), 8 * a * b
 
 
 def colour(xi: np.ndarray) -> np.ndarray:

@@ -18,8 +18,8 @@ import numpy as np
 from hdattn.singlehead.amp import HISTORY, AmpRun, MessagePassing, observe
 from hdattn.singlehead.amp_measure import test_error
 from hdattn.singlehead.problem import Problem
+from hdattn.singlehead.targets import limit_target
 from hdattn.steps.singlehead.data import batches, instances, stream, teacher
-from hdattn.steps.singlehead.state_evolution import limit_target
 from hdattn.store import Dataset, Record, Result
 
 SYMBOLS = {
@@ -100,7 +100,7 @@ def _pass(
     problem = Problem(
         alpha=samples / len(S0) ** 2,
         lam=lam,
-        target=limit_target(physics["target"]),
+        target=limit_target(physics["target"], physics["dim"]),
         **{key: physics[key] for key in ("noise", "tokens", "beta0")},
         **{key: parameters[key] for key in ("kappa", "beta", "penalty")},
     )

@@ -14,12 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from hdattn.errors import UserError
 from hdattn.singlehead.attention import Array
 from hdattn.singlehead.problem import Problem
 from hdattn.singlehead.solution import Solution
 from hdattn.singlehead.state_evolution import solve_curve
-from hdattn.singlehead.targets import MarchenkoPastur, Spectrum, power_law
+from hdattn.singlehead.targets import MarchenkoPastur, Spectrum, limit_target
 from hdattn.store import Dataset, Record, Result
 
 FIELDS = {
@@ -75,15 +74,6 @@ def curve_targets(
     return [target], {key: parameters[key] for key in physics}, ()
 
 
-def limit_target(target: Mapping[str, Any]) -> MarchenkoPastur | Spectrum:
-    """Target of ``{"kind": "mp", kappa0}`` or ``{"kind": "powerlaw", spectral_exponent, dim}``."""
-    options = {key: value for key, value in target.items() if key != "kind"}
-    kinds = {"mp": MarchenkoPastur, "powerlaw": power_law}
-    if target["kind"] not in kinds:
-        raise UserError(f"target kind {target['kind']!r}: choose from {', '.join(kinds)}")
-    return kinds[target["kind"]](**options)
-
-
 def _result(parameters: Mapping[str, Any], solutions: Array, axes: tuple[str, ...]) -> Result:
     datasets = {
         "alpha": Dataset(np.array(parameters["alphas"], float), "n/d^2", r"\alpha", ("alpha",)),
@@ -99,6 +89,11 @@ def _result(parameters: Mapping[str, Any], solutions: Array, axes: tuple[str, ..
         values = np.array([getattr(s, name) for s in solutions.ravel()]).reshape(solutions.shape)
         loose = name in _NEED_NOT_BE_FINITE
         datasets[name] = Dataset(values, long_name, symbol, axes, allow_nan=loose)
+    for name in solutions.ravel()[0].quadrature_error:
+        values = _each(solutions, lambda s, name=name: s.quadrature_error.get(name, 0.0))
+        datasets[f"{name}_quadrature_error"] = Dataset(
+            values, f"standard error of {name} by scrambles of the quadrature", axes=axes
+        )
     if parameters.get("density_points"):
         datasets |= _densities(solutions, axes, int(parameters["density_points"]))
     return Result(
