@@ -9,6 +9,7 @@ import yaml
 from hdattn import configuration
 from hdattn.errors import UserError
 from hdattn.figures import bayes, style
+from hdattn.figures._bayes import OPTIMAL
 
 CONFIG = Path(__file__).parents[1] / "config" / "singlehead.yaml"
 TINY = {"dim": 24, "small_dim": 16, "instances": 3, "block_size": 3, "test_samples": 2048}
@@ -64,9 +65,7 @@ def test_panels_are_labelled_and_lines_are_in_the_table(drawn):
     figure, drawing, records = drawn
     assert len(figure.axes) == 4
     assert all(axis.get_xlabel() and axis.get_ylabel() for axis in figure.axes)
-    rows = [
-        r for r in drawing.table if (r["quantity"], r["series"]) == ("test_error", bayes.OPTIMAL[1])
-    ]
+    rows = [r for r in drawing.table if (r["quantity"], r["series"]) == ("test_error", OPTIMAL[1])]
     np.testing.assert_allclose(
         [row["value"] for row in rows], records["optimal"][0].datasets["bayes_test_error"]
     )

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from hdattn.errors import UserError
-from hdattn.singlehead.amp import ADVICE, MessagePassing, observe
+from hdattn.singlehead.amp import MessagePassing, observe
 from hdattn.singlehead.amp_input import BayesInput, PenaltyInput, estimate
 from hdattn.singlehead.amp_measure import _row_losses, _two_token_losses
 from hdattn.singlehead.amp_measure import test_error as measured_error
+from hdattn.singlehead.amp_run import ADVICE
 from hdattn.singlehead.attention import scores
 from hdattn.singlehead.bayes_optimal import solve_bayes
 from hdattn.singlehead.erm import fit

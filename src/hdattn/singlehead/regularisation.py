@@ -10,7 +10,7 @@ from scipy.optimize import minimize_scalar
 from hdattn.errors import UserError
 from hdattn.singlehead.problem import Problem
 from hdattn.singlehead.solution import Solution
-from hdattn.singlehead.state_evolution import solve
+from hdattn.singlehead.state_evolution import Continuation
 
 
 def best_lambda(
@@ -24,11 +24,10 @@ def best_lambda(
     """
     if not 0 < low < high:
         raise UserError(f"lam from {low} to {high}: give 0 < low < high")
-    best: list[Solution] = []
+    path, best = Continuation(**options), []
 
     def error(log_lam: float) -> float:
-        warm = {"start": (best[0].Q, best[0].M, best[0].V)} if best and best[0].Q > 0 else {}
-        solution = solve(replace(problem, lam=float(np.exp(log_lam))), **{**options, **warm})
+        solution = path.solve(replace(problem, lam=float(np.exp(log_lam))), log_lam)
         if not best or solution.test_error < best[0].test_error:
             best[:] = [solution]
         return solution.test_error

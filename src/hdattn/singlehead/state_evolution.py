@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -40,13 +40,8 @@ def solve(
     start: (Q, M, V). When the iteration fails from there, the point is approached from stronger
     penalties. Returns a Solution; non-convergence is told by `converged` and `residual`.
     """
-    began = time.perf_counter()
-    if problem.lam == 0:
-        return solve_ridgeless(problem)
-    channel = make_channel(problem, nodes)
-    point = encode(*(best_start(problem) if start is None else start), problem.target.Q0)
-    outcome = find_fixed_point(problem, channel, point, tol, max_iterations)
-    return _finish(outcome, began)
+    path = Continuation(nodes=nodes, tol=tol, max_iterations=max_iterations, start=start)
+    return path.solve(problem, 0.0)
 
 
 def make_channel(problem: Problem, nodes: int) -> Channel:
@@ -59,27 +54,66 @@ def make_channel(problem: Problem, nodes: int) -> Channel:
 
 
 def solve_curve(problem: Problem, alphas, **options) -> list[Solution]:
-    """Solve at each alpha of a list, by continuation from large to small; order as given."""
+    """Solve at each alpha of a list, by continuation from large to small; order as given.
+
+    options: those of :func:`solve`; the start is that of the largest alpha.
+    """
     alphas = np.asarray(alphas, dtype=float)
-    solutions: dict[int, Solution] = {}
-    given, known = options.pop("start", None), []
+    path, solutions = Continuation(**options), {}
     for i in np.argsort(-alphas, kind="stable"):
-        start = given if not known else _predict(known, np.log(alphas[i]), problem.target.Q0)
-        solution = solve(replace(problem, alpha=float(alphas[i])), start=start, **options)
-        solutions[int(i)] = solution
-        if solution.converged and solution.Q > 0 and np.isfinite(solution.V):
-            here = encode(solution.Q, solution.M, solution.V, problem.target.Q0)
-            known = [*known[-1:], (np.log(alphas[i]), here)]
+        here = replace(problem, alpha=float(alphas[i]))
+        solutions[int(i)] = path.solve(here, float(np.log(alphas[i])))
     return [solutions[i] for i in range(alphas.size)]
 
 
-def _predict(known: list, log_alpha: float, Q0: float) -> tuple[float, float, float]:
-    """Linear continuation in log alpha from the last one or two solutions."""
-    last, point = known[-1]
-    if len(known) == 2 and known[0][0] != last:
-        slope = (point - known[0][1]) / (last - known[0][0])
-        point = point + np.clip(slope * (log_alpha - last), -1.0, 1.0)
-    return decode(point, Q0)
+@dataclass
+class Continuation:
+    """Solves problems along a path, each from the extrapolation of those solved before.
+
+    The options are those of :func:`solve`; start: that of the first problem.
+    """
+
+    nodes: int = NODES
+    tol: float = 1e-8
+    max_iterations: int = 150
+    start: tuple[float, float, float] | None = None
+    known: list[tuple[float, np.ndarray]] = field(default_factory=list)
+    inverse: np.ndarray | None = None
+
+    def solve(self, problem: Problem, where: float) -> Solution:
+        """Solve the problem at the place `where` of the path, say log alpha."""
+        began = time.perf_counter()
+        if problem.lam == 0:
+            return solve_ridgeless(problem)
+        channel = make_channel(problem, self.nodes)
+        point = self._start(problem, where)
+        outcome = find_fixed_point(
+            problem, channel, point, self.tol, self.max_iterations, self.inverse
+        )
+        solution = _finish(outcome, began)
+        if solution.converged and not outcome.vanished:
+            self.known.append((where, outcome.point))
+            self.inverse = outcome.inverse
+        return solution
+
+    def _start(self, problem: Problem, where: float) -> np.ndarray:
+        """Polynomial through the nearest two or three points that are known."""
+        if not self.known:
+            order = best_start(problem) if self.start is None else self.start
+            return encode(*order, problem.target.Q0)
+        nearest = sorted(self.known, key=lambda known: abs(known[0] - where))[:3]
+        places, points = (np.array(part) for part in zip(*nearest, strict=True))
+        if np.unique(places).size < places.size:
+            return points[0]
+        change = lagrange_weights(places, where) @ points - points[0]
+        return points[0] + np.clip(change, -1.0, 1.0)
+
+
+def lagrange_weights(places: np.ndarray, where: float) -> np.ndarray:
+    """Weights of values at `places` [k] in the polynomial through them at `where`."""
+    own = np.eye(places.size, dtype=bool)
+    ratios = (where - places) / np.where(own, 1.0, places[:, None] - places)
+    return np.where(own, 1.0, ratios).prod(axis=1)
 
 
 def _finish(outcome: Outcome, began: float) -> Solution:
@@ -87,7 +121,7 @@ def _finish(outcome: Outcome, began: float) -> Solution:
     sweep, problem = outcome.sweep, outcome.sweep.problem
     if outcome.vanished:
         return _vanished(outcome, began)
-    image = sweep(outcome.point, cold=True)
+    image = sweep.afresh(outcome.point)
     residual = distance(outcome.point, image)
     moments, estimate, input_channel = sweep.moments, sweep.estimate, sweep.input_channel
     order = decode(outcome.point, problem.target.Q0)

@@ -23,7 +23,7 @@ VANISHED = 1e-12  # Q/Q0 below which S is taken to vanish
 
 @dataclass
 class Sweep:
-    """One sweep of the state evolution; remembers its last moments."""
+    """One sweep of the state evolution; remembers its last point, image and moments."""
 
     problem: Problem
     channel: Channel
@@ -33,13 +33,26 @@ class Sweep:
     collapsed: bool = False
     fresh: np.ndarray | None = None
     """Where the minimisations of the prox were last started afresh."""
+    last: tuple[np.ndarray, np.ndarray, bool] | None = None
+    """Last point, its image, and whether fresh starts of the prox would give the same."""
 
     def __call__(self, point: np.ndarray, cold: bool = False) -> np.ndarray:
-        """Image of (log Q, atanh M/sqrt(Q Q0), log V)."""
-        Q, M, V = decode(np.clip(point, -FAR, FAR), self.problem.target.Q0)
+        """Image of (log Q, atanh M/sqrt(Q Q0), log V); cold: with fresh starts of the prox."""
         # minima followed from point to point may merge, and new ones appear unseen
         cold = cold or self.fresh is None or np.abs(point - self.fresh).max() > REFRESH
         self.fresh = point.copy() if cold else self.fresh
+        image = self._image(point, cold)
+        self.last = (point.copy(), image, cold or self.channel.doubts == 0)
+        return image
+
+    def afresh(self, point: np.ndarray) -> np.ndarray:
+        """Image with fresh starts of the prox, computed anew only where it may differ."""
+        if self.last is not None and self.last[2] and np.array_equal(self.last[0], point):
+            return self.last[1]
+        return self(point, cold=True)
+
+    def _image(self, point: np.ndarray, cold: bool) -> np.ndarray:
+        Q, M, V = decode(np.clip(point, -FAR, FAR), self.problem.target.Q0)
         moments = self.channel.moments(Q, M, V, cold)
         # far from any solution the mean response may have the wrong sign: S then shrinks
         self.moments = replace(moments, v_hat=max(moments.v_hat, TINY_RESPONSE / V))

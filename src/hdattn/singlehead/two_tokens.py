@@ -20,7 +20,7 @@ DIAGONAL, OFF = 3 / 8, -1 / 8  # of C^{-1}
 COARSE = 10  # nodes of the lattice on which a fixed point is first looked for
 MAX_NEWTON = 80
 LONGEST_STEP = 1.5  # in units of 1/beta: a longer one may leap over the nearest minimum
-STEP_TOLERANCE = 1e-7  # the step after it is quadratically smaller, below rounding
+STEP_TOLERANCE = 1e-5  # the step after it is quadratically smaller, about 1e-10
 
 
 class TwoTokenChannel(Channel):

@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from hdattn.singlehead.amp import HISTORY, AmpRun, MessagePassing, observe
+from hdattn.singlehead.amp import MessagePassing, observe
 from hdattn.singlehead.amp_measure import test_error
+from hdattn.singlehead.amp_run import HISTORY, AmpRun
 from hdattn.singlehead.problem import Problem
 from hdattn.singlehead.targets import limit_target
 from hdattn.steps.singlehead.data import batches, instances, stream, teacher
