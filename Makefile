@@ -1,5 +1,6 @@
 # make figures     every figure at the default scale  (SCALE=smoke CORES=2 FIGURES="spectra rank")
 # make test        the test suite
+# make faults      kills, damaged files, unusual circumstances (FAULTS_FLAGS=--short: 4 minutes)
 # make lint        Snakemake's lint, snakefmt, ruff
 # make docs        config/README.md and config/schema.json from the typed models
 # make lock        re-pin requirements.lock from the environment in .venv
@@ -18,7 +19,7 @@ export OPENBLAS_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help figures test lint docs lock environment clean-environment
+.PHONY: help figures test faults lint docs lock environment clean-environment
 
 help:
 	@sed -n '/^# /s/^# //p' Makefile
@@ -39,6 +40,9 @@ figures: environment
 
 test: environment
 	$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_FLAGS)
+
+faults: environment
+	$(BIN)/python tests/faults $(FAULTS_FLAGS)
 
 lint: environment
 	$(BIN)/snakemake --lint

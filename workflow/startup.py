@@ -9,11 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import restore
+import run_lock
 import yaml
 
 from hdattn import cache_check, configuration
 from hdattn import configuration_files as reader
 from hdattn.catalogue import CACHE, FIGURES, Catalogue
+from hdattn.experiment import Experiment
 
 _READ_ONLY = re.compile(
     r"--(dry-?run|lint|unlock|report|list(-.*)?|summary|detailed-summary|dag|rulegraph|filegraph|"
@@ -73,22 +76,44 @@ def prepare(
     A read-only call only warns. Otherwise files that cannot be trusted, or that other physics
     code made, are set aside by renaming, so that this run makes them anew.
     """
-    selected = {Path(CACHE) / e.path for e in catalogue.experiments}
-    report = cache_check.check(CACHE)
-    stale = [(path, "made by other physics code than today's") for path in report.stale]
-    doubtful = [(path, why) for path, why in [*report.bad, *stale] if path in selected]
-    for path, why in doubtful:
+    if not read_only and run_lock.take():
+        _warn("the last run here was killed: its lock is removed, and this run goes on")
+    cache = Path(CACHE)
+    report = cache_check.check(cache)
+    bad = dict(report.bad)
+    doubtful = _doubtful(catalogue.experiments, bad, set(report.stale))
+    for path, why in doubtful.items():
         action = "would be made anew" if read_only else "set aside and made anew"
         _warn(f"{path}: {why}; {action}")
-    for path, why in report.bad:
-        if path not in selected:
+    for path, why in bad.items():
+        if path not in doubtful:
             _warn(f"{path}: {why}; no selected figure reads it: hdattn check --remove-bad")
     if not read_only:
-        cache_check.set_aside([path for path, _ in doubtful])
+        cache_check.set_aside(doubtful)
+        for experiment, before in restore.lost_inputs(catalogue.experiments, cache, set(bad)):
+            restore.remake(experiment, cache, before)
         _write_if_changed(
             Path(FIGURES) / configured.run.scale / "run_config.yaml",
             yaml.safe_dump(configured.merged(), sort_keys=False),
         )
+
+
+def _doubtful(
+    experiments: Iterable[Experiment], bad: Mapping[Path, str], stale: set[Path]
+) -> dict[Path, str]:
+    """Files of ``experiments`` to make anew, with the reason; what reads a stale one is stale."""
+    reasons = {}
+    for experiment in experiments:  # inputs come before what reads them
+        path = Path(CACHE) / experiment.path
+        inputs = {Path(CACHE) / e.path for e in experiment.inputs.values()}
+        if path in bad:
+            reasons[path] = bad[path]
+        elif path in stale:
+            reasons[path] = "made by other physics code than today's"
+        elif path.exists() and inputs & stale:
+            stale.add(path)
+            reasons[path] = "what it was computed from is stale"
+    return reasons
 
 
 def _warn(line: str) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import platform
 import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from hdattn.errors import UserError
+from hdattn.process import host, is_running, start_time
 
 _DAY = 86400.0
 _NAME = re.compile(r"\.writing-(?P<host>.+)-(?P<pid>\d+)-(?P<start>\d+)-\d+\.tmp")
@@ -66,7 +66,7 @@ def _sync_folder(folder: Path) -> None:
 def temporary_name() -> str:
     """Name of a new temporary file of this process: host, process id and its start time."""
     pid = os.getpid()
-    return f".writing-{_host()}-{pid}-{_start_time(pid) or 0}-{next(_counter)}.tmp"
+    return f".writing-{host()}-{pid}-{start_time(pid) or 0}-{next(_counter)}.tmp"
 
 
 def temporary_files(folder: Path) -> Iterator[Path]:
@@ -91,8 +91,8 @@ def is_leftover(path: Path) -> bool:
     name = _NAME.fullmatch(path.name)
     if name is None:
         return False
-    if name["host"] == _host():
-        return not _is_running(int(name["pid"]), int(name["start"]))
+    if name["host"] == host():
+        return not is_running(int(name["pid"]), int(name["start"]))
     try:
         return time.time() - path.stat().st_mtime > _DAY
     except OSError:
@@ -106,34 +106,3 @@ def remove_leftovers(folder: Path) -> None:
             # Another process may be cleaning too, or the file may be another user's.
             with contextlib.suppress(OSError):
                 path.unlink()
-
-
-def _host() -> str:
-    """Host name; in a container also its process numbering, as numbers differ between them."""
-    try:
-        namespace = re.sub(r"\D", "", os.readlink("/proc/self/ns/pid"))
-    except OSError:
-        namespace = ""
-    name = re.sub(r"[^A-Za-z0-9_.-]", "_", platform.node())[:64]
-    return f"{name}.{namespace}" if namespace else name
-
-
-def _is_running(pid: int, start: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass  # it runs, as another user
-    now = _start_time(pid)
-    return now is None or start in (0, now)
-
-
-def _start_time(pid: int) -> int | None:
-    """Start of process ``pid`` in clock ticks since boot; None where the system hides it."""
-    try:
-        status = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return None
-    # The command name, in parentheses, may hold spaces: count fields after it.
-    return int(status.rpartition(b")")[2].split()[19])

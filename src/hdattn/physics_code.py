@@ -28,7 +28,7 @@ from hdattn.errors import UserError
 
 # How results are stored, named and planned, and what users are told: an edit there leaves the
 # numbers alone, and the format version guards the rest.
-_STORAGE = ("errors", "store", "hdf5", "seal", "atomic", "summary", "provenance")
+_STORAGE = ("errors", "store", "hdf5", "seal", "atomic", "process", "summary", "provenance")
 _CHECKING = ("cache_check", "cache_index", "physics_code")
 _PLANNING = (
     *("experiment", "fields", "catalogue", "extensions"),

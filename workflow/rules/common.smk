@@ -7,6 +7,7 @@ from hdattn.figures.code import plot_digest
 try:
     configuration = startup.load_configuration(config, workflow.configfiles)
     catalogue = Catalogue(configuration)
+    startup.set_job_environment(BASE, configuration.run)
     if workflow.is_main_process:
         startup.prepare(catalogue, configuration, read_only=startup.reads_only(sys.argv))
 except UserError as error:
@@ -15,7 +16,6 @@ except UserError as error:
 SCALE = configuration.run.scale
 VALIDATION = f"{FIGURES}/{SCALE}/validation.csv"
 VALIDATED = f"{FIGURES}/{SCALE}/.validated"
-startup.set_job_environment(BASE, configuration.run)
 
 
 def one_of(rule_name):

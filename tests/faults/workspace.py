@@ -1,0 +1,124 @@
+"""A small project of its own folder, run by the real workflow, and digests of what it made."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import h5py
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+SCALE = "faults"
+FIGURES = ("staging", "learning_curves")
+# Two dozen jobs of a second or two: many moments to be killed at, in little time.
+SIZES = {
+    "staging": {"dim": 60, "instances": 2, "tau_max": {"softmax": 20, "bayes": 10}, "records": 5,
+                "base_points": 64},
+    "learning_curves": {"dim": 12, "small_dim": 8, "instances": 3, "block_size": 1,
+                        "test_samples": 1024, "alphas": [0.5, 2], "theory_alphas": [0.5, 2]},
+}  # fmt: skip
+# Wall times are stored beside the results; they are not results.
+_TIMINGS = {"seconds"}
+
+
+class Workspace:
+    """A working folder with a configuration of its own; the code is this checkout's."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        (folder / "config").mkdir(parents=True)
+        for file in sorted((ROOT / "config").glob("*.yaml")):
+            content = yaml.safe_load(file.read_text())
+            for name in SIZES.keys() & content.keys():
+                scales = content[name]["scales"]
+                scales[SCALE] = {**scales["smoke"], **SIZES[name]}
+            (folder / "config" / file.name).write_text(yaml.safe_dump(content))
+
+    @property
+    def cache(self) -> Path:
+        """Folder of the cached results."""
+        return self.folder / "results" / "cache"
+
+    def command(self, *flags: str, cores: int = 2, figures: tuple[str, ...] = FIGURES) -> list[str]:
+        """The command a user types: the same one, whatever happened before."""
+        return [
+            *(sys.executable, "-m", "snakemake", "-s", str(ROOT / "Snakefile")),
+            *("--cores", str(cores), *flags),
+            *("--config", f"scale={SCALE}", f"figures=[{','.join(figures)}]"),
+        ]
+
+    def start(self, *flags: str, **options) -> subprocess.Popen[str]:
+        """Start a run in a process group of its own."""
+        return subprocess.Popen(
+            self.command(*flags, **options),
+            cwd=self.folder,
+            start_new_session=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def run(self, *flags: str, env=None, cwd: Path | None = None, **options):
+        """Run to the end; the finished process with its output."""
+        return subprocess.run(
+            self.command(*flags, **options),
+            cwd=cwd or self.folder,
+            env={**os.environ, **(env or {})},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+
+    def files(self) -> list[Path]:
+        """Cached results, sorted."""
+        return sorted(self.cache.rglob("*.h5"))
+
+    def digests(self) -> dict[str, str]:
+        """Digest of each result's arrays (timings aside) and of each figure's PDF and numbers."""
+        found = {str(p.relative_to(self.folder)): _arrays_digest(p) for p in self.files()}
+        for ending in ("pdf", "csv"):
+            for path in sorted((self.folder / "results/figures").rglob(f"*.{ending}")):
+                digest = hashlib.sha256(path.read_bytes()).hexdigest()
+                found[str(path.relative_to(self.folder))] = digest
+        return found
+
+
+def _arrays_digest(path: Path) -> str:
+    checksum = hashlib.sha256()
+
+    def add(name: str, item) -> None:
+        if isinstance(item, h5py.Dataset) and name.rpartition("/")[2] not in _TIMINGS:
+            value = item[()]
+            checksum.update(f"{name} {value.dtype} {value.shape}".encode())
+            checksum.update(value.tobytes())
+
+    with h5py.File(path, locking=False) as file:
+        checksum.update(str(file.attrs["parameters"]).encode())
+        file.visititems(add)
+    return checksum.hexdigest()
+
+
+def kill_all(run: subprocess.Popen[str]) -> None:
+    """``kill -9`` of a run and all its jobs, in no order."""
+    os.killpg(run.pid, signal.SIGKILL)
+    run.communicate()
+
+
+def jobs_of(run: subprocess.Popen[str]) -> list[int]:
+    """Process numbers of the computing jobs of a run."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            group = int(status.read_bytes().rpartition(b")")[2].split()[2])
+            command = (status.parent / "cmdline").read_bytes()
+        except (OSError, ValueError):
+            continue  # it ended meanwhile
+        if group == run.pid and b"compute.py" in command and not command.startswith(b"/bin/"):
+            found.append(int(status.parent.name))
+    return found
