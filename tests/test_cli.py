@@ -240,6 +240,17 @@ def test_bayes(answer):
     assert values["bayes_risk"] == pytest.approx(0.463182, abs=1e-6)
 
 
+@pytest.mark.parametrize("options", ["softmax", "softmax1 --b -.5,1 --c 1.3", "bayes --b .3,-.1"])
+def test_loss_on_discrete_points_is_that_of_the_flips_they_make_up(answer, options):
+    line = f"multihead loss --activation {options} --m [[.7,1.5],[.6,-1.2]]"
+    flip = answer(f"{line} --mean .8,0 --std 0,2")
+    discrete = answer(f"{line} --support [[.8,2],[.8,-2]] --weights .5,.5")
+    # one law in two descriptions: both are quadratures, good to seven digits
+    assert discrete["loss"] == pytest.approx(flip["loss"], abs=1e-7)
+    uneven = answer(f"{line} --support [[.8,2],[.8,-2]] --weights .9,.1")
+    assert abs(uneven["loss"] - flip["loss"]) > 1e-3
+
+
 def test_flipping_prior_is_a_discrete_prior(answer):
     flip = answer("multihead bayes --mean .8,0 --std 0,2")
     discrete = answer("multihead bayes --support [[.8,2],[.8,-2]] --weights .5,.5")
@@ -298,6 +309,26 @@ def test_sgd_that_diverges_has_status_1(command):
     assert "1 of 1 instances diverged" in err
 
 
+@pytest.mark.parametrize(("activation", "beta"), [("softmax", 0.061958), ("bayes", 0.160768)])
+def test_stability(answer, activation, beta):
+    values = answer(f"multihead stability --activation {activation} {PRIOR} --heads 4")
+    assert list(values) == ["plateau_loss", "eigenvalues", "growth_rates"]
+    assert values["plateau_loss"] == pytest.approx(0.6957229, abs=1e-7)
+    # -(2/H) omega^2 beta with H = 4, omega = 2, and beta quoted to six decimals
+    assert values["eigenvalues"] == pytest.approx([0, -2 * beta], abs=1e-6)
+    # measured on 2^15 points, which know the rates to 1e-3 at H = 4
+    assert values["growth_rates"] == pytest.approx([0, 2 * beta], abs=2e-3)
+
+
+def test_stability_says_why_softmax_stays_together_with_two_tokens(command):
+    two = "--tokens 2 --mean .8,0 --std 0,2 --json"
+    status, out, err = command(f"multihead stability --activation softmax {two}")
+    assert status == 0 and err.count("\n") == 1
+    assert "softmax heads never specialise at tokens = 2: beta" in err and "mirror images" in err
+    assert json.loads(out)["eigenvalues"] == pytest.approx([0, 0], abs=1e-9)
+    assert command(f"multihead stability --activation bayes {two}")[2] == ""
+
+
 @pytest.mark.parametrize(
     ("options", "warning"),
     [
@@ -347,6 +378,8 @@ def test_trajectories_of_every_activation_and_prior(answer, name, activation, pr
 FLOW = f"multihead flow --activation softmax {PRIOR}"
 LOSS = f"multihead loss --activation softmax {PRIOR}"
 SGD = f"multihead sgd --activation softmax {PRIOR}"
+DISCRETE = "multihead bayes --support [[1],[2]]"
+STABILITY = "multihead stability --activation bayes --tokens 3 --std 0,2"
 
 BAD = [
     ("nonsense", ["No such command 'nonsense'"]),
@@ -396,6 +429,16 @@ BAD = [
     ("multihead bayes --mean 1,inf --std 1,1", ["--mean: '1,inf' is not a list"]),
     ("multihead bayes --mean 1 --std 1 --support [[1]]", ["--support: --prior flip has none"]),
     (f"multihead bayes --mean {'0,' * 12}0 --std {'1,' * 12}1", ["13 flipping directions"]),
+    (f"{DISCRETE} --weights .5,.6", ["weights [0.5, 0.6] must be positive and sum to one"]),
+    (f"{DISCRETE} --weights 1,0", ["must be positive"]),
+    (f"{DISCRETE} --weights 1", ["support must be 1 rows of equal length, one per weight"]),
+    (DISCRETE, ["--weights: missing"]),
+    (f"{STABILITY} --mean .8,0 --heads 1", ["heads is 1; specialisation needs at least 2"]),
+    (f"{STABILITY} --mean .8,.3", ["--mean: the plateau is known for a mean along one constant"]),
+    (f"{STABILITY} --mean 0,.8", ["--std 0 there"]),
+    ("multihead stability --activation bayes --mean .8 --std 0", ["nothing will specialise"]),
+    ("multihead stability --activation bayes --support [[1]] --weights 1", ["--prior discrete"]),
+    (f"multihead stability --activation softmax1 {PRIOR}", ["'softmax1' has no plateau"]),
     (f"{FLOW} --init-m [[1,2]] --seed 3", ["--seed: --init-m says where to start"]),
     (f"{FLOW} --init-m [[1,2]] --heads 2", ["--init-m: it has 1 rows, --heads says 2"]),
     (f"{FLOW} --init-r [[1]]", ["--init-r: it needs --init-m"]),

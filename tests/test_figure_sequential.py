@@ -10,7 +10,7 @@ from hdattn import configuration, steps, store
 from hdattn.catalogue import CACHE, with_inputs
 from hdattn.errors import UserError
 from hdattn.figures import sequential, style
-from hdattn.figures.sequential import Jump, consecutive
+from hdattn.figures._jumps import Jump, consecutive
 
 CONFIG = Path(__file__).parents[1] / "config" / "multihead.yaml"
 PAIR = {"heads": 2, "mean": [0.8, 0, 0], "std": [0, 2, 1.2]}

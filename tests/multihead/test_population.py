@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from hdattn.errors import UserError
 from hdattn.multihead.activations import ACTIVATIONS, get_activation
@@ -55,10 +56,11 @@ def test_loss_and_score_covariance_agree_with_simulation(name, prior):
     assert np.all(np.abs(samples.mean(axis=1) - theory) < bound)
 
 
+@pytest.mark.parametrize("prior", [PRIOR, GAUSS, POINTS], ids=lambda prior: prior.kind)
 @pytest.mark.parametrize("noise_dim", [0, 3])
 @pytest.mark.parametrize("name", NAMES)
-def test_gradient_is_the_derivative_of_the_loss(name, noise_dim):
-    population = _loss(name, noise_dim=noise_dim, base_points=64)
+def test_gradient_is_the_derivative_of_the_loss(name, noise_dim, prior):
+    population = _loss(name, prior=prior, noise_dim=noise_dim, base_points=64)
     shape = (3, 2 + noise_dim)
     start = np.concatenate([np.hstack([M, V])[:, : shape[1]].ravel(), B, [C]])
 
@@ -73,6 +75,42 @@ def test_gradient_is_the_derivative_of_the_loss(name, noise_dim):
     # Central differences: truncation of order step^2 = 1e-10, rounding 1e-16 / step = 1e-11.
     np.testing.assert_allclose(ours, differences, atol=2e-9)
     assert at.loss == pytest.approx(loss(start), abs=1e-14)
+
+
+def _torch_attention(name, chi, b, c):
+    """Attention [L, n] of scores [H, L, n], written anew."""
+    if name == "bayes":
+        shifted = chi + b[:, None, None]
+        return torch.softmax(shifted.flatten(0, 1), dim=0).view_as(chi).sum(dim=0)
+    if name == "softmax":
+        return torch.softmax(chi, dim=1).mean(dim=0)
+    idle = (-b)[:, None, None].expand(-1, 1, chi.shape[2])
+    return c * torch.softmax(torch.cat([chi, idle], dim=1), dim=1)[:, :-1].mean(dim=0)
+
+
+@pytest.mark.parametrize("prior", [PRIOR, GAUSS, POINTS], ids=lambda prior: prior.kind)
+@pytest.mark.parametrize("name", NAMES)
+def test_gradient_is_that_of_autograd_on_the_same_points(name, prior):
+    population = _loss(name, prior=prior, noise_dim=3, base_points=64)
+    start = (np.hstack([M, V]), B, C)
+    weights, b, c = (torch.tensor(x, dtype=torch.float64, requires_grad=True) for x in start)
+    noise = np.concatenate(population.blocks, axis=-1)
+    loss = 0.0
+    for p, signs, center in zip(
+        population.images.weights, population.signs, population.centers, strict=True
+    ):
+        x = noise * signs[:, None, None]
+        x[:, 0] += center[:, None]
+        chi = torch.einsum("hf,fln->hln", weights, torch.from_numpy(x))
+        missed = _torch_attention(name, chi, b, c) - torch.eye(TOKENS, 1, dtype=chi.dtype)
+        loss = loss + p * missed.square().sum(dim=0).mean()
+    loss.backward()
+    at = population.evaluate(np.hstack([M, V]), B, C)
+    # The same sums in another order: rounding.
+    assert at.loss == pytest.approx(loss.item(), abs=1e-14)
+    np.testing.assert_allclose(at.grad_weights, weights.grad.numpy(), atol=1e-14)
+    for ours, theirs in ((at.grad_b, b.grad), (at.grad_c, c.grad)):
+        np.testing.assert_allclose(ours, 0.0 if theirs is None else theirs.numpy(), atol=1e-14)
 
 
 @pytest.mark.parametrize("prior", [PRIOR, GaussianPrior([0.8, 0.0], [0.0, 2.0])])

@@ -49,7 +49,9 @@ def stability(as_json: bool, **values: Any) -> None:
 
 
 def _require_plateau(prior: Prior) -> None:
-    """Refuse priors without a plateau, and those on which nothing can specialise."""
+    """Refuse priors without a plateau in closed form, and those on which nothing can specialise."""
+    import numpy as np
+
     if prior.kind not in ("flip", "gauss"):
         raise UserError(
             f"--prior {prior.kind}: the plateau is known for flip and gauss; use one of them"
@@ -57,4 +59,9 @@ def _require_plateau(prior: Prior) -> None:
     if not prior.std.any():
         raise UserError(
             "--std: no entry is positive, so that nothing will specialise; make one positive"
+        )
+    if np.count_nonzero(prior.mean) > 1 or np.any(prior.mean[prior.std > 0]):
+        raise UserError(
+            "--mean: the plateau is known for a mean along one constant direction; make it 0 in "
+            "all entries but one, and --std 0 there"
         )

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -15,15 +12,14 @@ from hdattn.fields import Count, Positive, physics, size
 from hdattn.figures import _multihead, style
 from hdattn.figures._cases import Case
 from hdattn.figures._ensembles import Ensemble, FlowModel, Flows, ensemble
+from hdattn.figures._jumps import CASES, COLOURS, flow_jumps, order, sgd_jumps, times
 from hdattn.figures._multihead import MultiHead
-from hdattn.figures._ticks import plain_ticks
 from hdattn.figures.drawing import Drawing
 from hdattn.figures.staging import SPIKES
-from hdattn.multihead.escape import crossing_time, head_spread
+from hdattn.multihead.escape import head_spread
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
     from hdattn.store import Record
@@ -31,8 +27,6 @@ if TYPE_CHECKING:
 MODEL = "multihead"
 TITLE = "Directions are learnt one after the other, strongest first"
 
-CASES = ("flipping", "softmax", "gaussian")
-COLOURS = dict(zip(CASES, (style.VERMILLION, style.BLUE, style.GREEN), strict=True))
 BLOCK = 5  # flows that one job does
 
 
@@ -108,39 +102,15 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
         drawing.table += _spreads(axis, name, flows, section.threshold)
         drawing.flagged += flows.flags()
     drawing.table += _simulated(axes[3], case)
-    jumps = [*_flow_jumps(cases, section.threshold), *_sgd_jumps(case, section.threshold)]
-    _times(axes[4], cases, jumps, section.threshold)
-    _order(axes[5], jumps)
+    jumps = [*flow_jumps(cases, section.threshold), *sgd_jumps(case, section.threshold)]
+    times(axes[4], cases, jumps, section.threshold)
+    order(axes[5], jumps)
     drawing.table += [jump.row() for jump in jumps]
     for axis in axes[:4]:
         axis.set_xlabel(r"$\tau$")
         axis.set_ylabel(r"head spread along $f$")
     _legend(figure, axes[3], cases)
     return drawing
-
-
-@dataclass(frozen=True)
-class Jump:
-    """When one seed learns one direction; NaN if it did not."""
-
-    case: str
-    source: str
-    instance: int
-    spike: int
-    std: float
-    tau: float
-
-    def row(self) -> dict[str, Any]:
-        """Row of the table."""
-        where = {"case": self.case, "source": self.source, "quantity": "jump"}
-        return (
-            where
-            | {"instance": self.instance, "spike": self.spike}
-            | {
-                "tau": self.tau,
-                "value": self.std**2,
-            }
-        )
 
 
 def _spreads(axis: Axes, name: str, flows: Flows, threshold: float) -> list[dict[str, Any]]:
@@ -182,79 +152,6 @@ def _rows(case, source, instance, spike, tau, values) -> list[dict[str, Any]]:
     where = {"case": case, "source": source, "quantity": "spread"}
     where |= {"instance": instance, "spike": spike}
     return [where | {"tau": t, "value": v} for t, v in zip(tau, values, strict=True)]
-
-
-def _flow_jumps(cases: dict[str, Flows], threshold: float) -> Iterator[Jump]:
-    for name, flows in cases.items():
-        for spike in flows.flipping:
-            for i, tau in enumerate(flows.jumps(spike, threshold)):
-                yield Jump(name, "flow", i, spike, flows.model.std[spike], float(tau))
-
-
-def _sgd_jumps(case: Case, threshold: float) -> Iterator[Jump]:
-    for spike in map(int, case.flipping):
-        spread = head_spread(case.sgd.m, spike)
-        for number, values in zip(map(int, case.sgd.instance), spread, strict=True):
-            tau = crossing_time(case.sgd.tau, values, threshold)
-            yield Jump("flipping", "sgd", number, spike, case.section.std[spike], tau)
-
-
-def _times(axis: Axes, cases: dict[str, Flows], jumps: list[Jump], threshold: float) -> None:
-    """Time of each jump of the flows against omega^2: geometric mean over seeds, and each seed."""
-    for name, flows in cases.items():
-        squares = np.array([flows.model.std[f] ** 2 for f in flows.flipping])
-        times = np.array([flows.jumps(f, threshold) for f in flows.flipping])
-        known = np.isfinite(times).all(axis=1)
-        mean = np.exp(np.log(times[known]).mean(axis=1))
-        style.theory(axis, squares[known], mean, COLOURS[name])
-    for jump in jumps:
-        if jump.source == "flow":
-            look = {"marker": "o", "markersize": 2, "linestyle": "", "alpha": 0.7}
-            axis.plot(jump.std**2, jump.tau, color=COLOURS[jump.case], **look)
-    axis.set_yscale("log")
-    _decades(axis.yaxis)
-    axis.set_xlabel(r"$\omega_f^2$")
-    axis.set_ylabel(r"time at which $f$ is learnt")
-
-
-def _decades(axis: Axis) -> None:
-    """Labels at powers of ten alone, of times between 10 and 10^4."""
-    low, high = np.log10(axis.get_view_interval())
-    plain_ticks(axis, [10.0**k for k in np.arange(np.ceil(low), np.floor(high) + 1)])
-
-
-def consecutive(jumps: list[Jump]) -> list[tuple[Jump, Jump]]:
-    """Pairs (stronger, next weaker) of the directions that one seed has learnt."""
-    ordered = sorted(jumps, key=lambda j: (j.case, j.source, j.instance, -j.std, j.spike))
-    same = (
-        (a, b) for a, b in itertools.pairwise(ordered) if _seed(a) == _seed(b) and a.std > b.std
-    )
-    return [(a, b) for a, b in same if np.isfinite([a.tau, b.tau]).all()]
-
-
-def _seed(jump: Jump) -> tuple[str, str, int]:
-    return jump.case, jump.source, jump.instance
-
-
-def _order(axis: Axes, jumps: list[Jump]) -> None:
-    """Time of the weaker direction against that of the stronger one: all above the diagonal."""
-    pairs = consecutive(jumps)
-    for strong, weak in pairs:
-        filled = COLOURS[strong.case] if strong.source == "flow" else style.BLACK
-        marker = "o" if strong.source == "flow" else "s"
-        look = {"color": filled, "marker": marker, "markersize": 2.5, "linestyle": ""}
-        axis.plot(strong.tau, weak.tau, **look)
-    times = [jump.tau for pair in pairs for jump in pair] or [1.0, 10.0]
-    low, high = 0.7 * min(times), 1.5 * max(times)
-    axis.plot([low, high], [low, high], color=style.GREY, linewidth=0.7, linestyle="--", zorder=0)
-    axis.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high))
-    for side in (axis.xaxis, axis.yaxis):
-        _decades(side)
-    axis.set_xlabel(r"time of the stronger direction")
-    axis.set_ylabel(r"time of the next weaker one")
-    first = sum(weak.tau > strong.tau for strong, weak in pairs)
-    note = f"stronger first:\n{first} of {len(pairs)} pairs"
-    axis.annotate(note, (0.96, 0.06), xycoords="axes fraction", ha="right", fontsize=6.5)
 
 
 def _legend(figure: Figure, axis: Axes, cases: dict[str, Flows]) -> None:

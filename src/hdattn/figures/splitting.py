@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from pydantic import Field, ValidationInfo, field_validator
@@ -15,11 +13,12 @@ from hdattn.fields import Count, Positive, physics, size
 from hdattn.figures import style
 from hdattn.figures._ensembles import Ensemble, FlowModel, Flows, ensemble
 from hdattn.figures._multihead import SobolPoints
+from hdattn.figures._planes import plane, second
+from hdattn.figures._splits import checked, histogram, statistics, trajectories
 from hdattn.figures.drawing import Drawing
-from hdattn.multihead.splitting import SplitStatistics, split_statistics
+from hdattn.multihead.splitting import split_statistics
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from hdattn.store import Record
@@ -28,7 +27,6 @@ MODEL = "multihead"
 TITLE = "Heads split evenly in the end, and a second time only much later"
 
 PLANES = ("axes", "corners")
-COLOURS = {"axes": style.BLUE, "corners": style.VERMILLION}
 SEEDS_BLOCK, PLANE_BLOCK = 10, 2  # flows that one job does
 OPTIMUM_SECONDS = 60
 
@@ -142,18 +140,18 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
     stats = [split_statistics(s.tau, s.m, s.flipping[0], section.threshold) for s in singles]
     check = Flows.merge(records["check"], singles[0].model, 1)
     for axis, flows, found in zip(axes, singles, stats, strict=False):
-        drawing.table += _trajectories(axis, flows, found)
-    _checked(axes[0], check)
+        drawing.table += trajectories(axis, flows, found)
+    checked(axes[0], check)
     for flows, found in zip(singles, stats, strict=True):
-        drawing.table += _statistics(flows, found)
-    _histogram(axes[2], singles, stats)
+        drawing.table += statistics(flows, found)
+    histogram(axes[2], singles, stats)
     planes = {
         name: Flows.merge(records[name], getattr(section, name), section.plane_seeds[name])
         for name in PLANES
     }
     for axis, (name, flows) in zip(axes[3:], planes.items(), strict=False):
-        drawing.table += _plane(axis, name, flows, records[f"optimum_{name}"])
-    drawing.table += _second(axes[5], planes)
+        drawing.table += plane(axis, name, flows, records[f"optimum_{name}"])
+    drawing.table += second(axes[5], planes)
     drawing.flagged += [flag for flows in (*singles, *planes.values()) for flag in flows.flags()]
     drawing.flagged += [
         f"optimum of {name}: {message}"
@@ -162,149 +160,3 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
         for message in record.messages
     ]
     return drawing
-
-
-def _row(case: str, quantity: str, value: float, **where: Any) -> dict[str, Any]:
-    places = {key: where.get(key) for key in ("instance", "head", "spike", "tau")}
-    return {"case": case, "quantity": quantity, **places, "value": value}
-
-
-def _name(flows: Flows) -> str:
-    return f"L{flows.model.tokens} H{flows.model.heads}"
-
-
-def _trajectories(axis: Axes, flows: Flows, found: SplitStatistics) -> list[dict[str, Any]]:
-    """m_h1 of all heads and seeds in grey; the seed of the largest excursion in colour."""
-    spike, rows = flows.flipping[0], []
-    seed, head = np.unravel_index(np.argmax(found.excursion), found.excursion.shape)
-    for i, trajectory in enumerate(flows.m[..., spike]):
-        for h, values in enumerate(trajectory.T):
-            wanderer = i == seed and h == head
-            colour = style.VERMILLION if wanderer else style.BLUE if i == seed else style.LIGHT_GREY
-            look = {"linewidth": 1.4 if wanderer else 0.9 if i == seed else 0.4}
-            look["zorder"] = 4 if wanderer else 3 if i == seed else 1
-            style.theory(axis, flows.tau, values, colour, **look)
-            place = {"instance": i, "head": h, "spike": spike}
-            rows += [
-                _row(_name(flows), "m", v, tau=t, **place)
-                for t, v in zip(flows.tau, values, strict=True)
-            ]
-    axis.set(xscale="log", xlim=(10, flows.tau[-1]))
-    axis.set_xlabel(r"$\tau$")
-    axis.set_ylabel(rf"$m_{{h{spike}}}$")
-    note = f"$H={flows.model.heads}$, excursion {found.excursion.max():.2f}"
-    axis.set_title(note, fontsize=7.5, pad=3)
-    return rows
-
-
-def _checked(axis: Axes, check: Flows) -> None:
-    """One flow on many points, dashed, on that of the same seed on few."""
-    look = {"color": style.BLACK, "linewidth": 0.6, "linestyle": "--", "zorder": 5}
-    axis.plot(check.tau, check.m[0, :, :, check.flipping[0]], **look)
-
-
-def _statistics(flows: Flows, found: SplitStatistics) -> Iterator[dict[str, Any]]:
-    name = _name(flows)
-    yield _row(name, "fraction even, early", found.early_even)
-    yield _row(name, "fraction even, late", found.late_even)
-    for i, excursion in enumerate(found.excursion.max(axis=1)):
-        yield _row(name, "largest excursion", excursion, instance=i)
-        yield _row(name, "split time", found.split_time[i], instance=i)
-        for when in ("early", "late"):
-            for side, count in zip("+-", getattr(found, when)[i], strict=True):
-                yield _row(name, f"heads {side}, {when}", count, instance=i)
-
-
-def _histogram(axis: Axes, singles: list[Flows], stats: list[SplitStatistics]) -> None:
-    """How often the heads are in groups of these sizes: at the first split, and at the end."""
-    labels, early, late, x = [], [], [], []
-    place = 0.0
-    for flows, found in zip(singles, stats, strict=True):
-        counts = [
-            Counter(tuple(sorted(map(int, row), reverse=True)) for row in rows)
-            for rows in (found.early, found.late)
-        ]
-        for key in sorted(set(counts[0]) | set(counts[1]), reverse=True):
-            labels.append(f"{key[0]},{key[1]}")
-            early.append(counts[0][key] / len(flows.m))
-            late.append(counts[1][key] / len(flows.m))
-            x.append(place)
-            place += 1
-        axis.annotate(
-            f"$H={flows.model.heads}$",
-            (place - 0.5 - len(set(counts[0]) | set(counts[1])) / 2, 1.08),
-            ha="center",
-            fontsize=7,
-        )
-        place += 0.7
-    positions = np.array(x)
-    axis.bar(positions - 0.2, early, 0.4, color=style.LIGHT_GREY, label="at the split")
-    axis.bar(positions + 0.2, late, 0.4, color=style.BLUE, label="at the end")
-    axis.set_xticks(positions, labels, fontsize=6, rotation=60)
-    axis.set_ylim(0, 1.25)
-    axis.set_yticks([0, 0.5, 1])
-    axis.set_xlabel("sizes of the two groups")
-    axis.set_ylabel("fraction of seeds")
-    axis.legend(fontsize=6, loc="center right", bbox_to_anchor=(1.0, 0.65))
-
-
-def _plane(axis: Axes, name: str, flows: Flows, optima: list[Record]) -> Iterator[dict[str, Any]]:
-    """Overlaps with both directions: paths and end points of the flows, and the optimum.
-
-    Heads may change sign and place together, so all are drawn up to the signs: the optimum with
-    its mirror images.
-    """
-    first, second = flows.flipping
-    for i, path in enumerate(flows.m):
-        for h in range(path.shape[1]):
-            points = path[:, h, first], path[:, h, second]
-            axis.plot(*points, color=style.LIGHT_GREY, linewidth=0.5, zorder=1)
-            end = [values[-1] for values in points]
-            axis.plot(*end, marker="o", markersize=3, color=COLOURS[name], linestyle="", zorder=3)
-            for spike, value in zip((first, second), end, strict=True):
-                place = {"instance": i, "head": h, "spike": spike}
-                yield _row(name, "end of the flow", value, tau=flows.tau[-1], **place)
-        yield _row(name, "loss at the end", flows.end_loss[i], tau=flows.tau[-1], instance=i)
-    yield from _optima(axis, name, (first, second), optima)
-    axis.set(xlabel=rf"$m_{{h{first}}}$", ylabel=rf"$m_{{h{second}}}$")
-    omega = ", ".join(f"{flows.model.std[f]:g}" for f in (first, second))
-    axis.set_title(rf"$L={flows.model.tokens}$, $\omega=({omega})$", fontsize=7.5, pad=3)
-
-
-def _optima(axis: Axes, name: str, plane: tuple[int, int], optima: list[Record]):
-    """Stars at the optimum, crosses at the best without a second split; their losses."""
-    looks = ({"marker": "*", "markersize": 8}, {"marker": "x", "markersize": 5})
-    lines = []
-    for look, record, label in zip(looks, optima, ("best", "one split"), strict=True):
-        m = record.datasets["m"][:, list(plane)]
-        axis.plot(*m.T, linestyle="", color=style.BLACK, markerfacecolor="none", zorder=4, **look)
-        loss = float(record.datasets["loss"])
-        lines.append(f"{label} {loss:.6f}")
-        yield _row(name, f"loss, {label}", loss)
-        for h, overlaps in enumerate(record.datasets["m"]):
-            for spike, value in enumerate(overlaps):
-                yield _row(name, f"m, {label}", value, head=h, spike=spike)
-    low, high = axis.get_ylim()
-    axis.set_ylim(low, high + 0.35 * (high - low))
-    note = {"xycoords": "axes fraction", "ha": "center", "va": "top", "fontsize": 6.5}
-    axis.annotate("\n".join(lines), (0.5, 0.98), **note)
-
-
-def _second(axis: Axes, planes: dict[str, Flows]) -> Iterator[dict[str, Any]]:
-    """Spread along both directions against time: the second split comes much later."""
-    for name, flows in planes.items():
-        for number, spike in enumerate(flows.flipping):
-            for i, spread in enumerate(flows.spread(spike)):
-                label = None
-                if i == 0:
-                    omega = rf"$\omega_{spike}={flows.model.std[spike]:g}$"
-                    label = f"$L={flows.model.tokens}$, {omega}"
-                look = {"linewidth": 0.8, "linestyle": "--" if number else "-", "label": label}
-                style.theory(axis, flows.tau[1:], spread[1:], COLOURS[name], **look)
-                for t, value in zip(flows.tau, spread, strict=True):
-                    yield _row(name, "spread", value, instance=i, spike=spike, tau=t)
-    axis.set(xscale="log", yscale="log", xlim=(1, max(f.tau[-1] for f in planes.values())))
-    axis.set_ylim(1e-6, 100)
-    axis.set_xlabel(r"$\tau$")
-    axis.set_ylabel("head spread")
-    axis.legend(fontsize=6, loc="upper left")

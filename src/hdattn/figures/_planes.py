@@ -1,0 +1,79 @@
+"""Panels of splits along two directions: the plane of overlaps, and the second split in time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from hdattn.figures import style
+from hdattn.figures._ensembles import Flows
+from hdattn.figures._splits import row
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from hdattn.store import Record
+
+COLOURS = {"axes": style.BLUE, "corners": style.VERMILLION}
+
+
+def plane(axis: Axes, name: str, flows: Flows, optima: list[Record]) -> Iterator[dict[str, Any]]:
+    """Overlaps with both directions: paths and end points of the flows, and the optimum.
+
+    Heads may change sign and place together, so all are drawn up to the signs: the optimum with
+    its mirror images.
+    """
+    first, second = flows.flipping
+    for i, path in enumerate(flows.m):
+        for h in range(path.shape[1]):
+            points = path[:, h, first], path[:, h, second]
+            axis.plot(*points, color=style.LIGHT_GREY, linewidth=0.5, zorder=1)
+            end = [values[-1] for values in points]
+            axis.plot(*end, marker="o", markersize=3, color=COLOURS[name], linestyle="", zorder=3)
+            for spike, value in zip((first, second), end, strict=True):
+                place = {"instance": i, "head": h, "spike": spike}
+                yield row(name, "end of the flow", value, tau=flows.tau[-1], **place)
+        yield row(name, "loss at the end", flows.end_loss[i], tau=flows.tau[-1], instance=i)
+    yield from _optima(axis, name, (first, second), optima)
+    axis.set(xlabel=rf"$m_{{h{first}}}$", ylabel=rf"$m_{{h{second}}}$")
+    omega = ", ".join(f"{flows.model.std[f]:g}" for f in (first, second))
+    axis.set_title(rf"$L={flows.model.tokens}$, $\omega=({omega})$", fontsize=7.5, pad=3)
+
+
+def _optima(axis: Axes, name: str, plane: tuple[int, int], optima: list[Record]):
+    """Stars at the optimum, crosses at the best without a second split; their losses."""
+    looks = ({"marker": "*", "markersize": 8}, {"marker": "x", "markersize": 5})
+    lines = []
+    for look, record, label in zip(looks, optima, ("best", "one split"), strict=True):
+        m = record.datasets["m"][:, list(plane)]
+        axis.plot(*m.T, linestyle="", color=style.BLACK, markerfacecolor="none", zorder=4, **look)
+        loss = float(record.datasets["loss"])
+        lines.append(f"{label} {loss:.6f}")
+        yield row(name, f"loss, {label}", loss)
+        for h, overlaps in enumerate(record.datasets["m"]):
+            for spike, value in enumerate(overlaps):
+                yield row(name, f"m, {label}", value, head=h, spike=spike)
+    low, high = axis.get_ylim()
+    axis.set_ylim(low, high + 0.35 * (high - low))
+    note = {"xycoords": "axes fraction", "ha": "center", "va": "top", "fontsize": 6.5}
+    axis.annotate("\n".join(lines), (0.5, 0.98), **note)
+
+
+def second(axis: Axes, planes: dict[str, Flows]) -> Iterator[dict[str, Any]]:
+    """Spread along both directions against time: the second split comes much later."""
+    for name, flows in planes.items():
+        for number, spike in enumerate(flows.flipping):
+            for i, spread in enumerate(flows.spread(spike)):
+                label = None
+                if i == 0:
+                    omega = rf"$\omega_{spike}={flows.model.std[spike]:g}$"
+                    label = f"$L={flows.model.tokens}$, {omega}"
+                look = {"linewidth": 0.8, "linestyle": "--" if number else "-", "label": label}
+                style.theory(axis, flows.tau[1:], spread[1:], COLOURS[name], **look)
+                for t, value in zip(flows.tau, spread, strict=True):
+                    yield row(name, "spread", value, instance=i, spike=spike, tau=t)
+    axis.set(xscale="log", yscale="log", xlim=(1, max(f.tau[-1] for f in planes.values())))
+    axis.set_ylim(1e-6, 100)
+    axis.set_xlabel(r"$\tau$")
+    axis.set_ylabel("head spread")
+    axis.legend(fontsize=6, loc="upper left")
