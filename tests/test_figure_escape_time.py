@@ -14,11 +14,13 @@ from hdattn.catalogue import with_inputs
 from hdattn.errors import UserError
 from hdattn.figures import escape_time, style, validation
 from hdattn.figures._escape import Curve, Point
+from hdattn.figures._random_starts import RandomStarts
 
 CONFIG = Path(__file__).parents[1] / "config" / "multihead.yaml"
 TINY = {
     **{"dims": [60, 120], "instances": 4, "blocks": 1, "tau_max": {"bayes": 7}, "records": 71},
     **{"base_points": 256, "scrambles": 2, "flow_dims": [100, 1e4, 1e8]},
+    **{"random_dims": [1e2, 1e5], "random_seeds": 3, "random_points": 512, "tau_random": 40},
 }
 
 
@@ -68,7 +70,9 @@ def test_smaller_dimensions_have_more_runs_in_as_many_jobs():
         assert len(blocks) == 2
         assert sum(block.parameters["block_size"] for block in blocks) == runs
         assert all(block.parameters["start"] == {"kind": "pairs", "feature": 1} for block in blocks)
-    assert len(set(with_inputs(e for group in groups.values() for e in group))) == 4 + 2 * 8 + 8
+    assert (
+        len(set(with_inputs(e for group in groups.values() for e in group))) == 4 + 2 * 8 + 8 + 12
+    )
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +110,19 @@ def test_escape_grows_with_log_d_and_arrival_does_not(drawn):
     values, errors = escape.difference
     assert abs(values[1]) < 5 * errors[1] + (abs(values[0]) + 2 * errors[0]) / 2
     assert len(drawing.validation) == 2
+
+
+def test_random_starts_lie_on_the_curve_of_the_pair_that_starts_as_far_apart(drawn):
+    _, _, records, small = drawn
+    starts = RandomStarts.read("bayes", records, small)
+    curve = Curve.read("bayes", "escape", records, small)
+    assert starts.escape.shape == (6,) and np.ptp(np.log10(starts.equivalent)) > 3
+    pair = np.interp(np.log(starts.equivalent), np.log(curve.dims), curve.limit)
+    # 512 points know the rate to 4 %; the overlaps with the mean start at 0.1 / sqrt(D) as well
+    np.testing.assert_allclose(starts.escape, pair, rtol=0.1)
+    assert starts.fit()[0] == pytest.approx(0.5 / curve.rate, rel=0.1)
+    waiting = replace(starts, escape=np.full(6, np.nan))
+    assert np.isnan(waiting.fit()[0]) and "6 flows" in waiting.flags()[0]
 
 
 def test_a_run_that_does_not_get_there_is_flagged_and_left_out(drawn):

@@ -105,10 +105,23 @@ class Curve:
             yield self._row("flow, slope in ln D", self.dims[-1], self.slope)
             yield self._row("closed form, slope in ln D", None, 0.5 / self.rate)
 
-    def _row(self, source, dim, value, error=None, runs=None) -> dict[str, Any]:
-        names = ("activation", "quantity", "source", "dim", "value", "standard_error", "runs")
-        values = (self.activation, self.quantity, source, dim, value, error, runs)
-        return dict(zip(names, values, strict=True))
+    def _row(self, *values: Any) -> dict[str, Any]:
+        return row(self.activation, self.quantity, *values)
+
+
+def row(
+    activation: str,
+    quantity: str,
+    source: str,
+    dim: float | None,
+    value: float,
+    error: float | None = None,
+    runs: int | None = None,
+) -> dict[str, Any]:
+    """Row of the table of the figure."""
+    names = ("activation", "quantity", "source", "dim", "value", "standard_error", "runs")
+    values = (activation, quantity, source, dim, value, error, runs)
+    return dict(zip(names, values, strict=True))
 
 
 def _point(dim: int, quantity: str, runs: Trajectories, section: Section) -> Point:

@@ -10,9 +10,16 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from hdattn.experiment import Experiment
 from hdattn.fields import Count, Positive, PositiveGrid, physics, size
-from hdattn.figures import style
-from hdattn.figures._escape import LEARNT, QUANTITIES, Curve
-from hdattn.figures._multihead import NAMES, POINT_SECONDS, Spreads, Vector
+from hdattn.figures import _random_starts, style
+from hdattn.figures._escape import LEARNT, QUANTITIES, Curve, row
+from hdattn.figures._multihead import (
+    NAMES,
+    POINT_SECONDS,
+    SIGMA_LIMIT,
+    SobolPoints,
+    Spreads,
+    Vector,
+)
 from hdattn.figures._sizes import SizeScan, sgd_blocks
 from hdattn.figures._ticks import plain_ticks
 from hdattn.figures._timed import TAU_MAX, TauMax, Timed
@@ -60,6 +67,14 @@ class Section(Timed, SizeScan):
             raise ValueError(f"{dims[0]:g} will not do; heads start split below {least:g}")
         return dims
 
+    sigma: Positive = physics(
+        0.1, "Random starts of the flow are N(0, sigma^2 / dim).", le=SIGMA_LIMIT
+    )
+    random_dims: PositiveGrid = size((1e2, 1e4, 1e6), "Dimensions D of the random starts.")
+    random_seeds: Count = size(8, "Random starts at each of these dimensions.")
+    random_points: SobolPoints = size(8192, "Sobol points in all of a flow from a random start.")
+    tau_random: Positive = size(90, "Last time of these flows.")
+
     @property
     def feature(self) -> int:
         """Direction along which the heads start apart: the one that splits first."""
@@ -76,6 +91,7 @@ def experiments(section: Section, seed: int) -> dict[str, list[Experiment]]:
     roles = {}
     for name, tau_max in section.tau_max.items():
         roles[f"limit_{name}"] = [_escape(section, name, 0.0, section.flow_dims)]
+        roles |= _random_starts.experiments(section, name, seed)
         roles[f"flow_{name}"] = [_escape(section, name, section.gamma, section.dims)]
         for dim in section.dims:
             roles[f"sgd_{name}_{dim}"] = sgd_blocks(
@@ -108,6 +124,10 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
             for kind, which in (("limit", "gamma to 0"), ("flow", f"gamma = {section.gamma:g}"))
             if not records[f"{kind}_{name}"][0].converged
         ]
+        starts = _random_starts.RandomStarts.read(name, records, section)
+        starts.draw(axes[0])
+        drawing.flagged += starts.flags()
+        drawing.table += [row(name, "escape", *values) for values in starts.table()]
         for axis, quantity in zip(axes, QUANTITIES, strict=False):
             curve = Curve.read(name, quantity, records, section)
             _times(axis, curve)
@@ -188,5 +208,6 @@ def _label(axes: list[Axes], section: Section) -> None:
     thin = {"linestyle": (0, (4, 1.5)), "linewidth": 0.6, "color": style.BLACK}
     lines.append(entry(rf"flow, $\gamma = {section.gamma:g}$", **thin))
     axes[1].legend(handles=[*lines, entry("SGD", marker="o")], loc="upper center", ncols=2)
+    axes[0].legend(handles=[entry("random starts", marker="+")], loc="upper left")
     both = [entry("leave", marker="o"), entry("reach", marker="s")]
     axes[2].legend(handles=both, ncols=2, loc="upper center")
