@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import yaml
 
-from hdattn import configuration, steps, store
-from hdattn.catalogue import CACHE, with_inputs
+from hdattn import configuration
 from hdattn.errors import UserError
 from hdattn.figures import sequential, style
 from hdattn.figures._jumps import Jump, consecutive
@@ -76,17 +75,9 @@ def test_pairs_compare_neighbouring_strengths_of_one_run():
 
 
 @pytest.fixture(scope="module")
-def drawn(tmp_path_factory):
+def drawn(figure_project):
     """Figure and drawing of a tiny real run."""
-    folder, records = tmp_path_factory.mktemp("project"), {}
-    for role, group in sequential.experiments(section(TINY), 0).items():
-        for e in with_inputs(group):
-            inputs = {name: folder / CACHE / i.path for name, i in e.inputs.items()}
-            path = folder / CACHE / e.path
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if not path.exists():
-                steps.compute(e.kind, e.parameters, inputs, path)
-        records[role] = [store.read(folder / CACHE / e.path) for e in group]
+    records = figure_project.records(sequential, section(TINY))
     with style.context():
         figure = style.new_figure()
         return figure, sequential.draw(figure, records, section(TINY))

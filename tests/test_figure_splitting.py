@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import yaml
 
-from hdattn import configuration, steps, store
-from hdattn.catalogue import CACHE, with_inputs
+from hdattn import configuration
 from hdattn.errors import UserError
 from hdattn.figures import splitting, style
 
@@ -63,16 +62,9 @@ def test_more_seeds_only_add_blocks():
 
 
 @pytest.fixture(scope="module")
-def drawn(tmp_path_factory):
+def drawn(figure_project):
     """Figure, drawing and records of a tiny real run."""
-    folder, records = tmp_path_factory.mktemp("project"), {}
-    for role, group in splitting.experiments(section(TINY), 0).items():
-        for e in with_inputs(group):
-            path = folder / CACHE / e.path
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if not path.exists():
-                steps.compute(e.kind, e.parameters, {}, path)
-        records[role] = [store.read(folder / CACHE / e.path) for e in group]
+    records = figure_project.records(splitting, section(TINY))
     with style.context():
         figure = style.new_figure()
         return figure, splitting.draw(figure, records, section(TINY)), records
