@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hdattn.figures import validation
+from hdattn.figures import style, validation
+from hdattn.figures._multihead import NAMES
 from hdattn.figures._trajectories import Trajectories
 from hdattn.multihead.escape import arrival_time, escape_time
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from hdattn.figures.escape_time import Section
     from hdattn.store import Record
 
@@ -135,3 +138,40 @@ def _point(dim: int, quantity: str, runs: Trajectories, section: Section) -> Poi
     known = [time for time in times if np.isfinite(time)]
     value, error = validation.mean_and_error(known) if known else (np.nan, np.nan)
     return Point(dim, value, error, len(known), len(known) == len(times))
+
+
+def draw_times(axis: Axes, curve: Curve) -> None:
+    """Flows, SGD and, for the escape, the asymptotic slope through the largest D."""
+    colour = style.MEANING[curve.activation]
+    style.theory(axis, curve.dims, curve.limit, colour, label=NAMES[curve.activation])
+    dims = [p.dim for p in curve.sgd]
+    style.theory(axis, dims, curve.flow, style.BLACK, thin=True, zorder=4)
+    hollow = [not p.fine for p in curve.sgd]
+    values, errors = [p.value for p in curve.sgd], [p.error for p in curve.sgd]
+    style.simulation(axis, dims, values, errors, colour, method="sgd", flagged=hollow)
+    if curve.quantity == "escape":
+        slope = 0.5 / curve.rate
+        guide = curve.limit[-1] + slope * np.log(curve.dims / curve.dims[-1])
+        axis.plot(curve.dims, guide, color=style.GREY, linewidth=0.8, linestyle=":", zorder=1)
+        middle = int(0.45 * len(curve.dims))
+        axis.annotate(
+            rf"slope $1/(2|\lambda|) = {slope:.3f}$" "\n" rf"flow: ${curve.slope:.3f}$",
+            (curve.dims[middle], curve.limit[middle]),
+            xytext=(4, -5),
+            textcoords="offset points",
+            va="top",
+            fontsize=6.5,
+            color=colour,
+        )
+
+
+def draw_difference(axis: Axes, curve: Curve) -> None:
+    """SGD minus flow against D; markers at one D stand side by side."""
+    escape = curve.quantity == "escape"
+    values, errors = curve.difference
+    place = {"softmax": 0.94, "bayes": 1.06}[curve.activation] * (0.97 if escape else 1.03)
+    dims = place * np.array([p.dim for p in curve.sgd])
+    hollow = [not p.fine for p in curve.sgd]
+    colour = style.MEANING[curve.activation]
+    look = {"fmt": "o" if escape else "s", "flagged": hollow}
+    style.simulation(axis, dims, values, errors, colour, **look)

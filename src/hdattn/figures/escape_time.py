@@ -11,7 +11,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from hdattn.experiment import Experiment
 from hdattn.fields import Count, Positive, PositiveGrid, physics, size
 from hdattn.figures import _random_starts, style
-from hdattn.figures._escape import LEARNT, QUANTITIES, Curve, row
+from hdattn.figures._escape import LEARNT, QUANTITIES, Curve, draw_difference, draw_times, row
 from hdattn.figures._multihead import (
     NAMES,
     POINT_SECONDS,
@@ -130,8 +130,8 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
         drawing.table += [row(name, "escape", *values) for values in starts.table()]
         for axis, quantity in zip(axes, QUANTITIES, strict=False):
             curve = Curve.read(name, quantity, records, section)
-            _times(axis, curve)
-            _difference(axes[2], curve)
+            draw_times(axis, curve)
+            draw_difference(axes[2], curve)
             drawing.table += curve.table()
             drawing.validation += curve.validation()
             drawing.flagged += [
@@ -141,43 +141,6 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
             ]
     _label(axes, section)
     return drawing
-
-
-def _times(axis: Axes, curve: Curve) -> None:
-    """Flows, SGD and, for the escape, the asymptotic slope through the largest D."""
-    colour = style.MEANING[curve.activation]
-    style.theory(axis, curve.dims, curve.limit, colour, label=NAMES[curve.activation])
-    dims = [p.dim for p in curve.sgd]
-    style.theory(axis, dims, curve.flow, style.BLACK, thin=True, zorder=4)
-    hollow = [not p.fine for p in curve.sgd]
-    values, errors = [p.value for p in curve.sgd], [p.error for p in curve.sgd]
-    style.simulation(axis, dims, values, errors, colour, method="sgd", flagged=hollow)
-    if curve.quantity == "escape":
-        slope = 0.5 / curve.rate
-        guide = curve.limit[-1] + slope * np.log(curve.dims / curve.dims[-1])
-        axis.plot(curve.dims, guide, color=style.GREY, linewidth=0.8, linestyle=":", zorder=1)
-        middle = int(0.45 * len(curve.dims))
-        axis.annotate(
-            rf"slope $1/(2|\lambda|) = {slope:.3f}$" "\n" rf"flow: ${curve.slope:.3f}$",
-            (curve.dims[middle], curve.limit[middle]),
-            xytext=(4, -5),
-            textcoords="offset points",
-            va="top",
-            fontsize=6.5,
-            color=colour,
-        )
-
-
-def _difference(axis: Axes, curve: Curve) -> None:
-    """SGD minus flow against D; markers at one D stand side by side."""
-    escape = curve.quantity == "escape"
-    values, errors = curve.difference
-    place = {"softmax": 0.94, "bayes": 1.06}[curve.activation] * (0.97 if escape else 1.03)
-    dims = place * np.array([p.dim for p in curve.sgd])
-    hollow = [not p.fine for p in curve.sgd]
-    colour = style.MEANING[curve.activation]
-    look = {"fmt": "o" if escape else "s", "flagged": hollow}
-    style.simulation(axis, dims, values, errors, colour, **look)
 
 
 def _label(axes: list[Axes], section: Section) -> None:
