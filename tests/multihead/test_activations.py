@@ -97,3 +97,18 @@ def test_softmax_one_becomes_softmax_when_no_head_can_idle():
 def test_unknown_activation_is_named_with_the_choices():
     with pytest.raises(UserError, match="'relu' is unknown; choose one of bayes, softmax"):
         get_activation("relu")
+
+
+def test_softmax_one_head_that_hardly_attends():
+    """b -> -inf: ``A_l = (c/H) sum_h exp(chi_hl + b_h)``, relative to itself, and no overflow."""
+    chi, _, c, e = _inputs()
+    activation = get_activation("softmax1")
+    for b in (-40.0, -600.0, -1e6):
+        attention, weights = activation.forward(chi, b, c)
+        expected = c * np.exp(chi + b).mean(axis=0)
+        np.testing.assert_allclose(attention, expected, rtol=1e-12)
+        d, db, dc = activation.pullback(weights, attention, c, e)
+        np.testing.assert_allclose(d, c / HEADS * np.exp(chi + b) * e, rtol=1e-12)
+        np.testing.assert_allclose(db, d.sum(axis=1), rtol=1e-12)
+        np.testing.assert_allclose(dc * c, (e * attention).sum(axis=0), rtol=1e-9, atol=1e-300)
+    np.testing.assert_array_equal(attention, 0)

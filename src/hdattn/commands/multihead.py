@@ -10,16 +10,20 @@ from hdattn.commands.memory import require_memory
 from hdattn.commands.multihead_optimum import optimum
 from hdattn.commands.multihead_options import (
     activation_option,
+    biases,
+    check_activation,
     head_count,
     make_prior,
     matrix,
+    point_options,
     prior_options,
     start_options,
 )
+from hdattn.commands.multihead_pruning import pruning
 from hdattn.commands.multihead_stability import stability
 from hdattn.commands.output import emit, warn
 from hdattn.commands.parsing import Command, as_json, option, refuse, unwanted
-from hdattn.commands.values import ANY_NUMBER, COUNT, MATRIX, VECTOR
+from hdattn.commands.values import COUNT, MATRIX
 from hdattn.errors import UserError
 
 
@@ -31,10 +35,8 @@ def multihead() -> None:
 @multihead.command(cls=Command)
 @activation_option
 @prior_options
-@option("--m", type=MATRIX, required=True, help="Overlaps m_hf = k_h . k*_f, a row per head.")
+@point_options
 @option("--r", type=MATRIX, help="Products r_hh' = k_h . k_h'; without it r = m m^T.")
-@option("--b", type=VECTOR, help="Head biases b, a number per head; without it 0.")
-@option("--c", type=ANY_NUMBER, help="Output scale c (softmax1); without it 1.")
 @as_json
 def loss(as_json: bool, **values: Any) -> None:
     """Population loss at given order parameters.
@@ -43,12 +45,12 @@ def loss(as_json: bool, **values: Any) -> None:
     """
     from hdattn.multihead.quadrature import population_loss
 
-    _check_activation(values)
+    check_activation(values)
     prior = make_prior(values, enumerated=True)
     heads = len(values["m"])
     m = matrix("m", values["m"], (heads, prior.dim_features))
     r = matrix("r", values["r"], (heads, heads))
-    b = _biases(values["b"], heads)
+    b = biases(values["b"], heads)
     c = 1.0 if values["c"] is None else values["c"]
     result = population_loss(values["activation"], values["tokens"], prior, m, r, b, c)
     if result.method != "quadrature":
@@ -151,26 +153,7 @@ def sgd(as_json: bool, **values: Any) -> int:
 
 multihead.add_command(stability)
 multihead.add_command(optimum)
-
-
-def _check_activation(values: dict[str, Any]) -> None:
-    """Refuse ``--b`` and ``--c`` where the activation has none."""
-    from hdattn.multihead.activations import get_activation
-
-    name = values["activation"]
-    activation = get_activation(name)
-    absent = [key for key in ("b", "c") if not getattr(activation, f"has_{key}")]
-    refuse(unwanted(absent, f"--activation {name} has none"))
-
-
-def _biases(values: list[float] | None, heads: int) -> Any:
-    import numpy as np
-
-    if values is None:
-        return np.zeros(heads)
-    if len(values) != heads:
-        raise UserError(f"--b: it has {len(values)} numbers, --m has {heads} rows; give one each")
-    return np.array(values)
+multihead.add_command(pruning)
 
 
 def _times(values: dict[str, Any]) -> Any:

@@ -16,6 +16,7 @@ from hdattn.commands.parsing import (
     unwanted,
 )
 from hdattn.commands.values import (
+    ANY_NUMBER,
     COUNT,
     MATRIX,
     NON_NEGATIVE,
@@ -75,6 +76,11 @@ prior_options = together(
     option("--std", type=VECTOR, help="Spread of theta, a number per spike: 0,2."),
     option("--support", type=MATRIX, help="Points theta of a discrete prior, a row each."),
     option("--weights", type=VECTOR, help="Their probabilities, a number per point."),
+)
+point_options = together(
+    option("--m", type=MATRIX, required=True, help="Overlaps m_hf = k_h . k*_f, a row per head."),
+    option("--b", type=VECTOR, help="Head biases b, a number per head; without it 0."),
+    option("--c", type=ANY_NUMBER, help="Output scale c (softmax1); without it 1."),
 )
 
 
@@ -152,3 +158,24 @@ def matrix(name: str, rows: list[list[float]] | None, shape: tuple[int, int]) ->
             f"{flag(name)}: it is {array.shape[0]} x {array.shape[1]}; give {shape[0]} x {shape[1]}"
         )
     return array
+
+
+def check_activation(values: dict[str, Any]) -> None:
+    """Refuse ``--b`` and ``--c`` where the activation has none."""
+    from hdattn.multihead.activations import get_activation
+
+    name = values["activation"]
+    activation = get_activation(name)
+    absent = [key for key in ("b", "c") if not getattr(activation, f"has_{key}")]
+    refuse(unwanted(absent, f"--activation {name} has none"))
+
+
+def biases(values: list[float] | None, heads: int) -> Any:
+    """Biases b [H], zero unless given."""
+    import numpy as np
+
+    if values is None:
+        return np.zeros(heads)
+    if len(values) != heads:
+        raise UserError(f"--b: it has {len(values)} numbers, --m has {heads} rows; give one each")
+    return np.array(values)

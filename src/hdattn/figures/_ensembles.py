@@ -11,7 +11,7 @@ from pydantic import Field
 
 from hdattn.experiment import Experiment
 from hdattn.fields import Count, Positive, Strict, physics, size
-from hdattn.figures._multihead import NAMES, SIGMA_LIMIT, SobolPoints, SpikeModel
+from hdattn.figures._multihead import ALL_NAMES, SIGMA_LIMIT, SobolPoints, SpikeModel
 from hdattn.multihead.escape import crossing_time, head_spread
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ TAU_FIRST = 0.5  # first time recorded after zero
 class FlowModel(SpikeModel):
     """Model of an ensemble: heads of one activation on spikes with random signs or sizes."""
 
-    activation: Literal[tuple(NAMES)] = physics("softmax", "Activation of the heads.")
+    activation: Literal[tuple(ALL_NAMES)] = physics("softmax", "Activation of the heads.")
     amplitudes: Literal["flip", "gauss"] = physics(
         "flip", "Amplitudes along the spikes: random signs of size std, or normal."
     )
@@ -38,7 +38,7 @@ class FlowModel(SpikeModel):
     def label(self) -> str:
         """What a figure calls it."""
         law = "normal " if self.amplitudes == "gauss" else ""
-        return f"{law}{NAMES[self.activation]}, $H={self.heads}$"
+        return f"{law}{ALL_NAMES[self.activation]}, $H={self.heads}$"
 
 
 class Ensemble(Strict):

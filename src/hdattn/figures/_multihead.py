@@ -11,7 +11,10 @@ from hdattn.experiment import Experiment
 from hdattn.fields import Count, NonNegative, Number, Positive, Strict, physics, size
 
 NAMES = {"softmax": "softmax", "bayes": "B-softmax"}
-"""Activations in the order in which figures show them, and what they are called."""
+"""Activations with a plateau known exactly, in the order in which figures show them."""
+
+ALL_NAMES = {"softmax": "softmax", "softmax1": "softmax-1", "bayes": "B-softmax"}
+"""Activations of the paper in the order in which figures show them, and what they are called."""
 
 HARMLESS_BATCH = 50
 """Up to dim / 50 sequences a step leave the law of the trajectories alone."""

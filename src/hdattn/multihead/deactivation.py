@@ -58,7 +58,7 @@ def deactivation(totals: np.ndarray, own: np.ndarray) -> Deactivation:
         return np.array([[statistic(x) if x.size else np.nan for x in pair] for pair in groups])
 
     histogram = [
-        [np.histogram(np.minimum(x, inside), edges)[0] / max(1, x.size) for x in pair]
+        [np.histogram(np.minimum(x, inside), edges)[0] / (x.size or np.nan) for x in pair]
         for pair in groups
     ]
     count = np.array([[x.size for x in pair] for pair in groups])

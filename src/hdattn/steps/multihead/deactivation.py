@@ -43,7 +43,10 @@ def run(parameters: dict[str, Any], inputs: dict[str, Record]) -> Result:
         "instance": Dataset(np.array(indices), "number of the instance", axes=axes[:1]),
         "edges": Dataset(np.linspace(0, 1, BINS + 1), "edges of the bins", axes=("edge",)),
         "histogram": Dataset(
-            np.array([x.histogram for x in found]), "fraction of sequences", axes=(*axes, "bin")
+            np.array([x.histogram for x in found]),
+            "fraction of sequences in each bin",
+            axes=(*axes, "bin"),
+            allow_nan=True,
         ),
     }
     texts = {"mean": "mean of S_h", "median": "median of S_h", "count": "number of sequences"}

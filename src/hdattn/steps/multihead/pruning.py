@@ -38,11 +38,8 @@ def run(parameters: dict[str, Any], inputs: dict[str, Record]) -> Result:
     for name, text in (labels | {"increase": "loss minus that of all heads"}).items():
         values = [[getattr(curve, name) for curve in group] for group in curves]
         datasets[name] = Dataset(np.array(values), text, axes=axes)
-    points = parameters["base_points"]
     doubts = [
-        f"instance {i}: {doubt}"
-        for i, h in zip(indices, heads, strict=True)
-        for doubt in h.doubts(points, seed=i)
+        f"seed {i}: {doubt}" for i, h in zip(indices, heads, strict=True) for doubt in h.doubts()
     ]
     return Result(
         datasets,
