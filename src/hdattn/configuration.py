@@ -240,8 +240,11 @@ def _validate(
     try:
         return model.model_validate(dict(values))
     except ValidationError as error:
-        for item in error.errors(include_url=False):
-            location = tuple(item["loc"])
+        items = error.errors(include_url=False)
+        places = [tuple(item["loc"]) for item in items]
+        for item, location in zip(items, places, strict=True):
+            if item["type"] == "too_short" and any(location == p[:-1] for p in places):
+                continue  # entries that will not do are not counted, and have lines of their own
             start = (origin or {}).get(location[0], prefix) if location else prefix
             line = _line(model, item, (*start, *location), merged, sources)
             if line not in problems:
