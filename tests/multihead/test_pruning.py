@@ -57,7 +57,7 @@ def test_best_subsets_and_their_losses_one_by_one(activation):
 
 def test_refitted_scale_is_the_best_one():
     curve = prune(heads("softmax1"), "refitted")
-    for kept, c, loss in zip(curve.kept[1:], curve.c[1:], curve.loss[1:], strict=True):
+    for kept, c, loss in zip(curve.kept[1:], curve.scale[1:], curve.loss[1:], strict=True):
         rows = list(kept)
 
         def at(c, rows=rows):
@@ -66,7 +66,7 @@ def test_refitted_scale_is_the_best_one():
         best = minimize_scalar(at, bracket=(0.5, 1.5), tol=1e-5)
         assert loss == pytest.approx(best.fun, abs=QUADRATURE)
         assert c == pytest.approx(best.x, abs=1e-3)  # a minimum is located to the root of that
-    assert curve.c[0] == 1.3  # nothing is refitted before a head is removed
+    assert curve.scale[0] == 1.3  # nothing is refitted before a head is removed
 
 
 def test_protocols_in_order():
@@ -112,7 +112,7 @@ def test_training_again_repairs_what_biases_can_repair():
     trained = with_spares(P1)
     cut = prune(trained, "joint", most=3)
     survivors = trained.only(cut.kept[3], 1.0)
-    again = survivors.retrained(200, base_points=1024)
+    again = survivors.retrained(200, points=2048)
     risk = bayes_risk(5, P1).value
     assert survivors.loss().value > risk + 1e-3
     # The optimum of 2048 points in all: their sampling error squared, and tau is finite.

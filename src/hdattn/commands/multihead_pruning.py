@@ -50,6 +50,7 @@ def pruning(as_json: bool, **values: Any) -> None:
     curve = prune(heads, protocol, most=values["removed"])
     kept = [list(k) if as_json else " ".join(map(str, k)) for k in curve.kept]
     columns = {"removed": list(range(len(curve.loss))), "kept": kept}
-    columns |= {name: getattr(curve, name) for name in ("loss", "loss_error", "increase", "c")}
+    columns |= {name: getattr(curve, name) for name in ("loss", "loss_error", "increase")}
+    columns["c"] = curve.scale
     settings = {"protocol": protocol, "method": curve.method}
     emit(columns | settings, as_json, columns=tuple(columns))

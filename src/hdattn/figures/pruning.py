@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from hdattn.experiment import Experiment
-from hdattn.fields import Count, NonNegative, Positive, physics, size
-from hdattn.figures import _multihead, style
-from hdattn.figures._multihead import SobolPoints
-from hdattn.figures._pruned import (
-    TrainedSection,
-    colour,
-    experiment,
-    label,
-    spread_name,
-)
+from hdattn.fields import Count, NonNegative, Number, Positive, Strict, physics, size
+from hdattn.figures import style
+from hdattn.figures._activation_names import ActivationName, colour, label
+from hdattn.figures._multihead import ALL_NAMES, SIGMA_LIMIT, SobolPoints
 from hdattn.figures.drawing import Drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from hdattn.figures._ensembles import FlowModel
     from hdattn.store import Record
 
 MODEL = "multihead"
@@ -40,85 +34,133 @@ LINES = {
     "retrained": (0, (1, 1)),
 }
 HeadCounts = Annotated[tuple[Annotated[Count, Field(ge=2)], ...], Field(min_length=1, max_length=2)]
+SLACK = 1e-6  # of the Bayes risk's own quadrature
+LINEAR = 1e-3  # loss increases below this are on a linear scale
+FLOW_SECONDS = 5e-5  # for one point, head and token, and one unit of log(1 + tau)
 Spread = Annotated[tuple[Positive, ...], Field(min_length=1, max_length=3)]
 
 
-class Section(TrainedSection):
+class Section(Strict):
     """Configuration of the figure."""
 
+    tokens: Annotated[Count, Field(ge=2)] = physics(5, "Tokens L of a sequence.")
+    mu: Number = physics(0.8, "Mean of the signal along the first spike, which is constant.")
     spreads: Annotated[tuple[Spread, ...], Field(min_length=1, max_length=2)] = physics(
-        ((2.0,), (1.5, 1.2)), "Sizes of the random signs, a set of spikes each."
+        ((2.0,), (1.5, 1.2)), "Sizes of the random signs along the other spikes, a list a case."
     )
-    heads: HeadCounts = physics((6, 8), "Numbers of heads H, a panel each for every set of spikes.")
+    heads: HeadCounts = physics((6, 8), "Numbers of heads H, a panel each for every case.")
+    activations: Annotated[tuple[ActivationName, ...], Field(min_length=1, max_length=4)] = physics(
+        tuple(ALL_NAMES), "Activations shown; the name of an extension is one."
+    )
+    sigma: Positive = physics(0.1, "Initial weights are N(0, sigma^2 / dim).", le=SIGMA_LIMIT)
+    flow_dim: Annotated[Positive, Field(ge=10)] = physics(
+        10000, "Dimension D that sets the size of the seeds of the flows."
+    )
     retrain_tau: NonNegative = physics(
         0, "Time for which the flow trains the survivors again, in curves of their own; 0: never."
     )
     seeds: Count = size(2, "Seeds of the flows in each case.")
+    points: Annotated[SobolPoints, Field(ge=64)] = size(
+        4096, "Sobol points of a flow in all, with their images, a power of two."
+    )
+    tau_max: Positive = size(3000, "Time for which the flow trains the heads.")
     scan_points: SobolPoints = size(
         1024, "Base points on which the subsets of B-softmax heads are compared."
     )
 
+    @field_validator("activations")
+    @classmethod
+    def _once(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(names)) < len(names):
+            raise ValueError(f"{list(names)} names one twice; leave the second out")
+        return names
+
+    def panels(self) -> list[Panel]:
+        """Every case with every number of heads."""
+        return [Panel(number, self.mu, *case) for number, case in enumerate(self.cases())]
+
+    def cases(self) -> list[tuple[tuple[float, ...], int]]:
+        """Spreads and numbers of heads."""
+        return list(itertools.product(self.spreads, self.heads))
+
 
 @dataclass(frozen=True)
 class Panel:
-    """One set of spikes and number of heads."""
+    """One case: its place in the records, the spikes and the number of heads."""
 
+    number: int
+    mu: float
     spread: tuple[float, ...]
-    model: FlowModel
+    heads: int
 
     @property
     def name(self) -> str:
         """For tables."""
-        return f"omega={spread_name(self.spread)} H={self.model.heads}"
+        return f"omega={','.join(f'{omega:g}' for omega in self.spread)} H={self.heads}"
 
     @property
     def support(self) -> int:
         """Number of signals, 2^(number of random signs)."""
         return 2 ** len(self.spread)
 
-    def role(self, activation: str) -> str:
-        """Role of the experiments."""
-        return f"{activation}_{self.name}"
-
-
-def _panels(section: Section) -> list[Panel]:
-    return [Panel(s, section.model(s, h)) for s in section.spreads for h in section.heads]
+    @property
+    def case(self) -> dict[str, Any]:
+        """As the step takes it."""
+        mean = [self.mu, *[0] * len(self.spread)]
+        prior = {"kind": "flip", "mean": mean, "std": [0, *self.spread]}
+        return {"prior": prior, "heads": self.heads}
 
 
 def experiments(section: Section, seed: int) -> dict[str, list[Experiment]]:
-    """Pruned heads of every activation on every panel, and the Bayes risks."""
-    extra = {"scan_points": section.scan_points, "retrain_tau": section.retrain_tau}
-    roles = {}
-    for panel in _panels(section):
-        roles[f"bayes_{spread_name(panel.spread)}"] = [_multihead.bayes(panel.model)]
-        for activation in section.activations:
-            flows = section.flows(panel.model, activation, seed, section.seeds)
-            seconds = 20 + 0.02 * 2**panel.model.heads
-            roles[panel.role(activation)] = [
-                experiment("multihead/pruning", flow, "flows", extra, seconds) for flow in flows
-            ]
-    return roles
+    """Heads of each activation, trained and pruned in all cases; an experiment for each seed."""
+    panels = section.panels()
+    shared = {
+        "tokens": section.tokens,
+        "cases": [panel.case for panel in panels],
+        "sigma": section.sigma,
+        "dim": int(section.flow_dim),
+        "points": section.points,
+        "tau_max": section.tau_max,
+        "scan_points": section.scan_points,
+        "retrain_tau": section.retrain_tau,
+        "seed": seed,
+        "block_size": 1,
+    }
+    work = section.points * section.tokens * sum(p.heads for p in panels)
+    seconds = 10 + FLOW_SECONDS * work * np.log1p(section.tau_max + 10 * section.retrain_tau)
+    return {
+        name: [
+            Experiment(
+                "multihead/pruning",
+                shared | {"activation": name, "block": block},
+                slug=f"{name}-b{block}",
+                resources={"mem_mb": 600 + 2e-3 * section.points, "seconds": seconds},
+            )
+            for block in range(section.seeds)
+        ]
+        for name in section.activations
+    }
 
 
 def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> Drawing:
     """Loss with the Bayes risk above, its increase on a log axis below; a column for each panel."""
-    panels = _panels(section)
-    axes = np.reshape(
-        style.panels(figure, 2, len(panels), width="double", height=4.0), (2, len(panels))
-    )
+    panels = section.panels()
+    axes = style.panels(figure, 2, len(panels), width="double", height=4.2)
+    axes = np.reshape(axes, (2, len(panels)))
     drawing = Drawing([])
     for panel, (above, below) in zip(panels, axes.T, strict=True):
-        risk = float(records[f"bayes_{spread_name(panel.spread)}"][0].datasets["bayes_risk"])
+        risk = float(records[section.activations[0]][0].datasets["bayes_risk"][panel.number])
         for activation in section.activations:
-            group = records[panel.role(activation)]
-            drawing.table += _curves(above, below, panel, activation, group)
-            drawing.flagged += _flags(panel, activation, group, risk)
+            drawing.table += _curves(above, below, panel, activation, records[activation])
+            drawing.flagged += _below(panel, activation, records[activation], risk)
         drawing.table.append(_row(panel, "bayes risk", None, None, None, risk))
         style.level(above, risk, colour=style.MEANING["bayes_risk"])
         _finish(above, below, panel)
+    for activation in section.activations:
+        drawing.flagged += _doubts(panels, activation, records[activation])
     axes[0, 0].set_ylabel("loss")
     axes[1, 0].set_ylabel("loss increase")
-    _legend(figure, records, section, panels)
+    _legend(figure, records, section)
     return drawing
 
 
@@ -128,66 +170,77 @@ def _row(panel, quantity, activation, protocol, instance, value, **where) -> dic
     return start | {key: where.get(key) for key in ("removed", "error", "c", "kept")}
 
 
+def _gather(records: list[Record], name: str, panel: Panel, protocol: int) -> np.ndarray:
+    """Values of one panel and protocol, [seed, removed(, head)]."""
+    blocks = [record.datasets[name][panel.number, :, protocol] for record in records]
+    return np.concatenate(blocks)[:, : panel.heads]
+
+
 def _curves(
     above: Axes, below: Axes, panel: Panel, activation: str, records: list[Record]
 ) -> Iterator[dict[str, Any]]:
     """Mean over seeds under each protocol, and a band from the least to the largest."""
     for number, protocol in enumerate(map(str, records[0].datasets["protocol"])):
-        look = {"linestyle": LINES[protocol], "linewidth": 1.1, "marker": "o", "markersize": 2.2}
+        look = {"linestyle": LINES[protocol], "linewidth": 1.0, "marker": "o", "markersize": 2}
+        band = {"color": colour(activation), "alpha": 0.15, "linewidth": 0}
         for axis, quantity in ((above, "loss"), (below, "increase")):
-            values = np.concatenate([r.datasets[quantity][:, number] for r in records])
-            removed = np.arange(values.shape[1])
+            values = _gather(records, quantity, panel, number)
+            removed = np.arange(panel.heads)
             style.theory(axis, removed, values.mean(axis=0), colour(activation), **look)
-            band = {"color": colour(activation), "alpha": 0.15, "linewidth": 0}
             axis.fill_between(removed, values.min(axis=0), values.max(axis=0), **band)
-        for record in records:
-            yield from _rows(panel, activation, protocol, number, record.datasets)
+        yield from _rows(panel, activation, protocol, number, records)
 
 
-def _rows(panel, activation, protocol, number, datasets) -> Iterator[dict[str, Any]]:
-    for position, instance in enumerate(datasets["instance"]):
-        place = (position, number)
-        for removed, kept in enumerate(datasets["kept"][place]):
-            where = {"removed": removed, "error": datasets["loss_error"][place][removed]}
-            where |= {"c": datasets["c"][place][removed]}
-            where |= {"kept": " ".join(map(str, np.flatnonzero(kept)))}
-            for quantity in ("loss", "increase"):
-                value = datasets[quantity][place][removed]
-                yield _row(panel, quantity, activation, protocol, int(instance), value, **where)
+def _rows(panel, activation, protocol, number, records) -> Iterator[dict[str, Any]]:
+    names = ("loss", "increase", "loss_error", "scale", "kept")
+    found = {name: _gather(records, name, panel, number) for name in names}
+    seeds = np.concatenate([record.datasets["instance"] for record in records])
+    for place in np.ndindex(found["loss"].shape):
+        kept = " ".join(map(str, np.flatnonzero(found["kept"][place] == 1)))
+        where = {"removed": place[1], "error": found["loss_error"][place]}
+        where |= {"c": found["scale"][place], "kept": kept}
+        start = (activation, protocol, int(seeds[place[0]]))
+        for quantity in ("loss", "increase"):
+            yield _row(panel, quantity, *start, found[quantity][place], **where)
 
 
-def _flags(panel: Panel, activation: str, records: list[Record], risk: float) -> Iterator[str]:
-    """Doubts of the step, and losses below the Bayes risk, which no error allows."""
+def _below(panel: Panel, activation: str, records: list[Record], risk: float) -> Iterator[str]:
+    """Losses below the Bayes risk, which no error allows."""
     for record in records:
-        where = f"{label(activation)}, {panel.name}"
-        yield from (f"{where}, {message}" for message in record.messages)
-        if not record.converged:
-            yield f"{where}: the integrator of the flow stopped early"
-        slack = record.datasets["loss"] + record.datasets["loss_error"] - risk
-        if slack.min() < -1e-6:
-            yield f"{where}: a loss {-slack.min():.1e} below the Bayes risk"
+        data = record.datasets
+        slack = data["loss"][panel.number] + data["loss_error"][panel.number] - risk
+        if np.nanmin(slack) < -SLACK:
+            yield f"{label(activation)}, {panel.name}: {-np.nanmin(slack):.1e} below the Bayes risk"
+
+
+def _doubts(panels: list[Panel], activation: str, records: list[Record]) -> Iterator[str]:
+    """What the step doubts, and flows that stopped early."""
+    for record in records:
+        yield from (f"{label(activation)}, {message}" for message in record.messages)
+        for panel, reached in zip(panels, record.datasets["converged"], strict=True):
+            if not reached.all():
+                yield f"{label(activation)}, {panel.name}: the integrator stopped early"
 
 
 def _finish(above: Axes, below: Axes, panel: Panel) -> None:
     """Scales, and where one head for each signal is left."""
-    heads = panel.model.heads
-    omega = spread_name(panel.spread).replace(",", ",\\,")
-    above.set_title(rf"$\omega={omega}$, $H={heads}$", fontsize=7.5, pad=3)
-    below.set_yscale("symlog", linthresh=1e-4, linscale=0.5)
-    below.set_ylim(-2e-4, 1)
+    omega = ",\\,".join(f"{x:g}" for x in panel.spread)
+    above.set_title(rf"$\omega={omega}$, $H={panel.heads}$", fontsize=7.5, pad=3)
+    below.set_yscale("symlog", linthresh=LINEAR, linscale=0.6)
+    below.set_ylim(-3 * LINEAR, 1)
     below.set_xlabel("heads removed")
     for axis in (above, below):
-        axis.set_xticks(range(0, heads, 2 if heads > 6 else 1))
-        if heads > panel.support:
-            style.threshold(axis, heads - panel.support, r"$H-|\mathrm{supp}|$")
+        axis.set_xticks(range(0, panel.heads, 2 if panel.heads > 6 else 1))
+        if panel.heads > panel.support:
+            style.threshold(axis, panel.heads - panel.support, r"$H-|\mathrm{supp}|$")
 
 
-def _legend(figure, records, section, panels) -> None:
+def _legend(figure: Figure, records: dict[str, list[Record]], section: Section) -> None:
     from matplotlib.lines import Line2D
 
     handles = []
     for activation in section.activations:
-        names = list(map(str, records[panels[0].role(activation)][0].datasets["protocol"]))
+        names = list(map(str, records[activation][0].datasets["protocol"]))
         for name in names:
             text = label(activation) + (f", {name}" if len(names) > 1 else "")
             look = {"color": colour(activation), "linestyle": LINES[name]}

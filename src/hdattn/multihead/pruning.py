@@ -39,13 +39,13 @@ Subset = tuple[int, ...]
 class PruningCurve:
     """Loss after removing 0, 1, ..., R heads under one protocol; arrays have R + 1 entries.
 
-    kept: indices of the survivors. c: their output scale. loss, loss_error: E and its error, by
+    kept: indices of the survivors. scale: their c. loss, loss_error: E and its error, by
     quadrature where the activation has one. method: ``exhaustive`` or ``greedy``.
     """
 
     protocol: str
     kept: tuple[Subset, ...]
-    c: np.ndarray
+    scale: np.ndarray
     loss: np.ndarray
     loss_error: np.ndarray
     method: str
@@ -54,6 +54,10 @@ class PruningCurve:
     def increase(self) -> np.ndarray:
         """Loss minus the loss of all heads."""
         return self.loss - self.loss[0]
+
+    def masks(self) -> np.ndarray:
+        """Whether a head survives, [R + 1, H]."""
+        return np.array([np.isin(self.kept[0], kept) for kept in self.kept])
 
 
 def protocols(activation: str) -> tuple[str, ...]:
@@ -96,16 +100,34 @@ def prune(
     chosen = [tuple(range(count))]
     for _ in range(most):
         chosen.append(min(_candidates(chosen[-1], count, greedy), key=score))
-    c = [_scale(protocol, heads, kept, losses.compare) for kept in chosen]
-    found = [losses.value(kept, scale) for kept, scale in zip(chosen, c, strict=True)]
-    return PruningCurve(
-        protocol,
-        tuple(chosen),
-        np.array(c),
-        np.array([value.value for value in found]),
-        np.array([value.error for value in found]),
-        "greedy" if greedy else "exhaustive",
-    )
+    scales = [_scale(protocol, heads, kept, losses.compare) for kept in chosen]
+    found = [losses.value(kept, scale) for kept, scale in zip(chosen, scales, strict=True)]
+    return _curve(protocol, chosen, scales, found, "greedy" if greedy else "exhaustive")
+
+
+def retrained_curve(
+    heads: Heads, curve: PruningCurve, tau: float, *, points: int, seed: int = 0
+) -> PruningCurve:
+    """The survivors of ``curve`` after gradient flow for a time ``tau``, as a protocol of its own.
+
+    All heads are left as they are: nothing was removed, nothing is trained again.
+    """
+    cut = zip(curve.kept[1:], curve.scale[1:], strict=True)
+    survivors = [heads.only(kept, c).retrained(tau, points=points, seed=seed) for kept, c in cut]
+    ends = [heads, *survivors]
+    losses = [end.loss() for end in ends]
+    return _curve("retrained", curve.kept, [end.c for end in ends], losses, curve.method)
+
+
+def _curve(
+    protocol: str,
+    kept: Sequence[Subset],
+    scales: Sequence[float],
+    losses: Sequence[Quadrature],
+    method: str,
+) -> PruningCurve:
+    values, errors = np.transpose([(loss.value, loss.error) for loss in losses])
+    return PruningCurve(protocol, tuple(kept), np.array(scales), values, errors, method)
 
 
 def _candidates(last: Subset, count: int, greedy: bool) -> Iterable[Subset]:

@@ -9,12 +9,14 @@ import numpy as np
 
 from hdattn.errors import UserError
 from hdattn.multihead.activations import get_activation
-from hdattn.multihead.flow import FlowProblem, solve_flow
+from hdattn.multihead.flow import Flow, FlowProblem, solve_flow
+from hdattn.multihead.order_parameters import initial_order_parameters
 from hdattn.multihead.population import PopulationLoss
 from hdattn.multihead.priors import Prior
 from hdattn.multihead.quadrature import population_loss
 from hdattn.multihead.token_moments import Quadrature
 
+_TIMES = 101  # of a flow that trains: the last one it reaches counts
 _DIVERGED = 3.0  # times the root mean square of |theta|: no head needs to be that long
 
 
@@ -58,15 +60,13 @@ class Heads:
         rule = get_activation(self.activation)
         return PopulationLoss(rule, self.tokens, self.prior, base_points=base_points, seed=seed)
 
-    def retrained(self, tau: float, *, base_points: int, seed: int = 0) -> Heads:
-        """Heads after gradient flow for a time ``tau`` from where they are, in m, b and c."""
-        problem = FlowProblem(
-            self.activation, self.tokens, self.prior, self.m, b0=self.b, c0=self.c
-        )
-        flow = solve_flow(
-            problem, np.array([tau]), base_points=base_points, seed=seed, with_loss=False
-        )
-        return replace(self, m=flow.m[-1], b=flow.b[-1], c=float(flow.c[-1]))
+    def retrained(self, tau: float, *, points: int, seed: int = 0) -> Heads:
+        """Heads after gradient flow for a time ``tau`` from where they are, in m, b and c.
+
+        ``points``: Sobol points in all, with their images.
+        """
+        start = FlowProblem(self.activation, self.tokens, self.prior, self.m, b0=self.b, c0=self.c)
+        return _after(start, tau, points, seed)[0]
 
     def doubts(self) -> Iterator[str]:
         """Signs that training fitted the points it was done on, one line each.
@@ -80,3 +80,36 @@ class Heads:
                 f"{np.sum(diverged)} of {len(self.m)} heads diverged, to fit single points: there "
                 "are more heads than needed, or too few points"
             )
+
+
+def train_heads(
+    activation: str,
+    tokens: int,
+    prior: Prior,
+    heads: int,
+    tau: float,
+    *,
+    sigma: float,
+    dim: float,
+    rng: np.random.Generator,
+    points: int,
+    seed: int = 0,
+) -> tuple[Heads, Flow]:
+    """Heads after gradient flow for a time ``tau`` in the span of the spikes, and their flow.
+
+    The start is ``m_hf ~ N(0, sigma^2 / dim)`` from ``rng``, ``r = m m^T``; ``points`` Sobol points
+    in all, with their images. Raises :class:`UserError` for no head.
+    """
+    if heads < 1:
+        raise UserError(f"heads = {heads} must be at least 1")
+    m, _ = initial_order_parameters(rng, heads, prior.dim_features, sigma=sigma, dim=dim)
+    return _after(FlowProblem(activation, tokens, prior, m), tau, points, seed)
+
+
+def _after(start: FlowProblem, tau: float, points: int, seed: int) -> tuple[Heads, Flow]:
+    images = len(start.prior.images().weights)
+    base = 2 ** int(np.log2(max(2.0, points / images)))
+    times = np.linspace(0.0, tau, _TIMES)
+    flow = solve_flow(start, times, base_points=base, seed=seed, with_loss=False)
+    m, b, c = flow.m[-1], flow.b[-1], float(flow.c[-1])
+    return Heads(start.activation, start.tokens, start.prior, m, b, c), flow
