@@ -47,7 +47,8 @@ lbfgs_seconds` |
 | `multihead flow` | `tau` [T], `m` [T, H, F], `r` [T, H, H], `b` [T, H], `c` [T], `loss` [T] |
 | `multihead sgd` | `tau` [T]; `m`, `r`, `b`, `c`, `loss` as in `flow`, with the instance in front |
 | `multihead optimum` | `loss loss_error`, `m` [H, F], `b` [H], `c` |
-| `multihead pruning` | `protocol method`; `removed kept loss loss_error increase c`, an entry for each number of heads removed |
+| `multihead pruning` | `protocol method`; `removed kept loss loss_error increase c`, an entry for \
+each number of heads removed |
 | `multihead stability` | `plateau_loss`; `eigenvalues` (closed form) and `growth_rates` \
 (measured), [F] each |
 | `figures` | `figures`, a list of `name model title made`; with `--scale` or `--times` also \
