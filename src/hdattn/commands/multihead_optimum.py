@@ -6,7 +6,12 @@ from typing import Any
 
 import click
 
-from hdattn.commands.multihead_options import activation_option, make_prior, prior_options
+from hdattn.commands.multihead_options import (
+    activation_option,
+    make_prior,
+    prior_options,
+    say_if_sampled,
+)
 from hdattn.commands.output import emit, warn
 from hdattn.commands.parsing import Command, as_json, option
 from hdattn.commands.values import COUNT, WHOLE
@@ -38,5 +43,6 @@ def optimum(as_json: bool, **values: Any) -> int:
     )
     for message in best.messages():
         warn(message)
+    say_if_sampled(values["activation"])
     emit({name: getattr(best, name) for name in ("loss", "loss_error", "m", "b", "c")}, as_json)
     return 0 if best.converged else 1

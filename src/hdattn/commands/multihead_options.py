@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hdattn.commands.output import warn
 from hdattn.commands.parsing import (
     flag,
     given,
@@ -179,3 +180,11 @@ def biases(values: list[float] | None, heads: int) -> Any:
     if len(values) != heads:
         raise UserError(f"--b: it has {len(values)} numbers, --m has {heads} rows; give one each")
     return np.array(values)
+
+
+def say_if_sampled(activation: str) -> None:
+    """Warn where losses of this activation come from Sobol points."""
+    from hdattn.multihead.quadrature import has_quadrature
+
+    if not has_quadrature(activation):
+        warn(f"no quadrature for {activation}: losses are means over independent Sobol points")

@@ -14,6 +14,7 @@ from hdattn.commands.multihead_options import (
     matrix,
     point_options,
     prior_options,
+    say_if_sampled,
 )
 from hdattn.commands.output import emit
 from hdattn.commands.parsing import Command, as_json, option
@@ -48,6 +49,7 @@ def pruning(as_json: bool, **values: Any) -> None:
     gentle = {"joint", "renormalised"}
     protocol = values["protocol"] or next(x for x in protocols(heads.activation) if x in gentle)
     curve = prune(heads, protocol, most=values["removed"])
+    say_if_sampled(heads.activation)
     kept = [list(k) if as_json else " ".join(map(str, k)) for k in curve.kept]
     columns = {"removed": list(range(len(curve.loss))), "kept": kept}
     columns |= {name: getattr(curve, name) for name in ("loss", "loss_error", "increase")}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from hdattn.fields import Count, NonNegative, Number, Positive, Strict, physics,
 from hdattn.figures import style
 from hdattn.figures._activation_names import ActivationName, colour, label
 from hdattn.figures._multihead import ALL_NAMES, SIGMA_LIMIT, SobolPoints
+from hdattn.figures._pruning import Panel, doubts, gather, impossible, method, row, rows
 from hdattn.figures.drawing import Drawing
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ LINES = {
     "retrained": (0, (1, 1)),
 }
 HeadCounts = Annotated[tuple[Annotated[Count, Field(ge=2)], ...], Field(min_length=1, max_length=2)]
-SLACK = 1e-6  # of the Bayes risk's own quadrature
 LINEAR = 1e-3  # loss increases below this are on a linear scale
 FLOW_SECONDS = 5e-5  # for one point, head and token, and one unit of log(1 + tau)
 Spread = Annotated[tuple[Positive, ...], Field(min_length=1, max_length=3)]
@@ -84,33 +83,6 @@ class Section(Strict):
         return list(itertools.product(self.spreads, self.heads))
 
 
-@dataclass(frozen=True)
-class Panel:
-    """One case: its place in the records, the spikes and the number of heads."""
-
-    number: int
-    mu: float
-    spread: tuple[float, ...]
-    heads: int
-
-    @property
-    def name(self) -> str:
-        """For tables."""
-        return f"omega={','.join(f'{omega:g}' for omega in self.spread)} H={self.heads}"
-
-    @property
-    def support(self) -> int:
-        """Number of signals, 2^(number of random signs)."""
-        return 2 ** len(self.spread)
-
-    @property
-    def case(self) -> dict[str, Any]:
-        """As the step takes it."""
-        mean = [self.mu, *[0] * len(self.spread)]
-        prior = {"kind": "flip", "mean": mean, "std": [0, *self.spread]}
-        return {"prior": prior, "heads": self.heads}
-
-
 def experiments(section: Section, seed: int) -> dict[str, list[Experiment]]:
     """Heads of each activation, trained and pruned in all cases; an experiment for each seed."""
     panels = section.panels()
@@ -152,28 +124,16 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
         risk = float(records[section.activations[0]][0].datasets["bayes_risk"][panel.number])
         for activation in section.activations:
             drawing.table += _curves(above, below, panel, activation, records[activation])
-            drawing.flagged += _below(panel, activation, records[activation], risk)
-        drawing.table.append(_row(panel, "bayes risk", None, None, None, risk))
+            drawing.flagged += impossible(panel, activation, records[activation], risk)
+        drawing.table.append(row(panel, "bayes risk", None, None, None, risk))
         style.level(above, risk, colour=style.MEANING["bayes_risk"])
-        _finish(above, below, panel)
+        _finish(above, below, panel, method(records[section.activations[0]], panel))
     for activation in section.activations:
-        drawing.flagged += _doubts(panels, activation, records[activation])
+        drawing.flagged += doubts(panels, activation, records[activation])
     axes[0, 0].set_ylabel("loss")
     axes[1, 0].set_ylabel("loss increase")
     _legend(figure, records, section)
     return drawing
-
-
-def _row(panel, quantity, activation, protocol, instance, value, **where) -> dict[str, Any]:
-    start = {"panel": panel.name, "quantity": quantity, "activation": activation}
-    start |= {"protocol": protocol, "instance": instance, "value": value}
-    return start | {key: where.get(key) for key in ("removed", "error", "c", "kept")}
-
-
-def _gather(records: list[Record], name: str, panel: Panel, protocol: int) -> np.ndarray:
-    """Values of one panel and protocol, [seed, removed(, head)]."""
-    blocks = [record.datasets[name][panel.number, :, protocol] for record in records]
-    return np.concatenate(blocks)[:, : panel.heads]
 
 
 def _curves(
@@ -184,48 +144,18 @@ def _curves(
         look = {"linestyle": LINES[protocol], "linewidth": 1.0, "marker": "o", "markersize": 2}
         band = {"color": colour(activation), "alpha": 0.15, "linewidth": 0}
         for axis, quantity in ((above, "loss"), (below, "increase")):
-            values = _gather(records, quantity, panel, number)
+            values = gather(records, quantity, panel, number)
             removed = np.arange(panel.heads)
             style.theory(axis, removed, values.mean(axis=0), colour(activation), **look)
             axis.fill_between(removed, values.min(axis=0), values.max(axis=0), **band)
-        yield from _rows(panel, activation, protocol, number, records)
+        yield from rows(panel, activation, protocol, number, records)
 
 
-def _rows(panel, activation, protocol, number, records) -> Iterator[dict[str, Any]]:
-    names = ("loss", "increase", "loss_error", "scale", "kept")
-    found = {name: _gather(records, name, panel, number) for name in names}
-    seeds = np.concatenate([record.datasets["instance"] for record in records])
-    for place in np.ndindex(found["loss"].shape):
-        kept = " ".join(map(str, np.flatnonzero(found["kept"][place] == 1)))
-        where = {"removed": place[1], "error": found["loss_error"][place]}
-        where |= {"c": found["scale"][place], "kept": kept}
-        start = (activation, protocol, int(seeds[place[0]]))
-        for quantity in ("loss", "increase"):
-            yield _row(panel, quantity, *start, found[quantity][place], **where)
-
-
-def _below(panel: Panel, activation: str, records: list[Record], risk: float) -> Iterator[str]:
-    """Losses below the Bayes risk, which no error allows."""
-    for record in records:
-        data = record.datasets
-        slack = data["loss"][panel.number] + data["loss_error"][panel.number] - risk
-        if np.nanmin(slack) < -SLACK:
-            yield f"{label(activation)}, {panel.name}: {-np.nanmin(slack):.1e} below the Bayes risk"
-
-
-def _doubts(panels: list[Panel], activation: str, records: list[Record]) -> Iterator[str]:
-    """What the step doubts, and flows that stopped early."""
-    for record in records:
-        yield from (f"{label(activation)}, {message}" for message in record.messages)
-        for panel, reached in zip(panels, record.datasets["converged"], strict=True):
-            if not reached.all():
-                yield f"{label(activation)}, {panel.name}: the integrator stopped early"
-
-
-def _finish(above: Axes, below: Axes, panel: Panel) -> None:
-    """Scales, and where one head for each signal is left."""
+def _finish(above: Axes, below: Axes, panel: Panel, method: str) -> None:
+    """Scales, where one head for each signal is left, and whether subsets were found greedily."""
     omega = ",\\,".join(f"{x:g}" for x in panel.spread)
-    above.set_title(rf"$\omega={omega}$, $H={panel.heads}$", fontsize=7.5, pad=3)
+    note = ", greedy" if method == "greedy" else ""
+    above.set_title(rf"$\omega={omega}$, $H={panel.heads}${note}", fontsize=7.5, pad=3)
     below.set_yscale("symlog", linthresh=LINEAR, linscale=0.6)
     below.set_ylim(-3 * LINEAR, 1)
     below.set_xlabel("heads removed")

@@ -50,12 +50,17 @@ def population_loss(
     """
     weights = reduced_weights(m, r)
     bias = np.broadcast_to(np.asarray(b, dtype=float), (len(weights),))
-    if activation not in _LOSSES:
+    if not has_quadrature(activation):
         return sobol_loss(activation, tokens, prior, weights, bias, c)
     try:
         return refine(lambda step: _LOSSES[activation](weights, bias, c, tokens, prior, step))
     except GridTooLargeError:
         return sobol_loss(activation, tokens, prior, weights, bias, c)
+
+
+def has_quadrature(activation: str) -> bool:
+    """Whether losses of this activation come from a quadrature, where its heads allow one."""
+    return activation in _LOSSES
 
 
 def reduced_weights(m: np.ndarray, r: np.ndarray | None = None) -> np.ndarray:
