@@ -162,7 +162,8 @@ def _finish(above: Axes, below: Axes, panel: Panel, method: str) -> None:
     for axis in (above, below):
         axis.set_xticks(range(0, panel.heads, 2 if panel.heads > 6 else 1))
         if panel.heads > panel.support:
-            style.threshold(axis, panel.heads - panel.support, r"$H-|\mathrm{supp}|$")
+            text = r"$H-|\mathrm{supp}|$" if axis is above else ""
+            style.threshold(axis, panel.heads - panel.support, text)
 
 
 def _legend(figure: Figure, records: dict[str, list[Record]], section: Section) -> None:
