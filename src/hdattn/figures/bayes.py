@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, ValidationInfo, field_validator
@@ -43,13 +44,13 @@ class Section(SingleHead):
         (1e-3, 1.0), "Weight decays [low, high] among which the best is sought."
     )
     damping: Annotated[NonNegative, Field(lt=1)] = physics(
-        0.5, "Damping of message passing (below 1)."
+        0.65, "Damping of message passing (below 1)."
     )
     dim: Count = size(80, "Dimension d of message passing.")
     small_dim: Count = size(40, "Smaller dimension, from which finite-size allowances are fitted.")
     alphas: PositiveGrid = size((0.2, 0.5, 1, 2), "Sample ratios n/d^2 of message passing.")
     theory_alphas: PositiveGrid = size((0.05, 0.2, 1, 4), "Sample ratios of the theory lines.")
-    iterations: Count = size(80, "Largest number of iterations.")
+    iterations: Count = size(120, "Largest number of iterations.")
 
     @field_validator("lam_range")
     @classmethod
@@ -98,7 +99,9 @@ def experiments(section: Section, seed: int) -> dict[str, list[Experiment]]:
             passing = section.passing(denoiser, best)
             roles[f"{name}{denoiser}"] = passings(section, seed, dim, passing)
             if denoiser == "soft":
-                roles[f"{name}soft own"] = own_trajectories(section, seed, dim, passing)
+                # what is compared is the fixed point, which damping leaves alone
+                undamped = replace(passing, damping=0.0)
+                roles[f"{name}soft own"] = own_trajectories(section, seed, dim, undamped)
         roles[f"{name}bayes own"] = [
             _optimal_of(section, data) for data in data_blocks(section, seed, dim)
         ]

@@ -18,6 +18,7 @@ from hdattn.singlehead.problem import Problem
 from hdattn.singlehead.state_evolution import NODES, make_channel
 
 SMALL = 1e-10  # Q over Q0 and V that stand for zero in the channel
+SETTLED = 1e-9  # relative change in an iteration from which on nothing is computed anew
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +48,9 @@ def state_evolution_trajectory(
     rows, hats = [(0.0, 0.0, 1 / problem.beta**2, np.nan)], None
     for _ in range(iterations):
         Q, M, V, _ = rows[-1]
+        if len(rows) > 2 and np.allclose(rows[-1], rows[-2], rtol=SETTLED, atol=SMALL):
+            rows.append(rows[-1])
+            continue
         moments = channel.moments(max(Q, SMALL * target.Q0), M, max(V, SMALL))
         new = np.array([moments.v_hat, moments.m_hat, np.sqrt(moments.q_hat)])
         hats = new if hats is None else (1 - damping) * new + damping * hats
