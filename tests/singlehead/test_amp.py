@@ -400,6 +400,32 @@ def test_command_that_does_not_converge_exits_with_1_state_and_advice(command):
     assert status == 1 and '"status": "unfinished"' in out and "allow more iterations" in err
 
 
+def test_command_that_makes_no_progress_advises_damping(command):
+    status, out, err = command("singlehead amp --alpha 0.5 --lam 0.01 --dim 24 --json")
+    assert status == 1 and '"status": "stalled"' in out
+    assert "raise the damping" in err and len(err.splitlines()) == 1
+
+
+def test_command_on_a_power_law(command):
+    import json
+
+    line = "singlehead amp --alpha 1 --lam 0.1 --dim 40 --target powerlaw --gamma 1.2 --damping 0.3"
+    status, out, _ = command(f"{line} --compare --json")
+    result = json.loads(out)
+    assert status == 0
+    assert result["objective"][-1] == pytest.approx(result["lbfgs_objective"], rel=1e-6)
+    # finite size, about 2/d, and scores that are not Gaussian
+    assert result["M"][-1] == pytest.approx(result["theory_M"][-1], rel=0.08)
+    bayes = json.loads(
+        command(
+            "singlehead amp --alpha 1 --dim 40 --target powerlaw --gamma 1.2 --denoiser bayes "
+            "--damping 0.5 --json"
+        )[1]
+    )
+    assert bayes["converged"]
+    assert bayes["M"][-1] == pytest.approx(bayes["theory_M"][-1], rel=0.03)
+
+
 @pytest.mark.parametrize(
     "options, line",
     [
@@ -408,6 +434,8 @@ def test_command_that_does_not_converge_exits_with_1_state_and_advice(command):
         ("--lam 0", "--lam: message passing needs a value above 0"),
         ("--damping 1", "--damping: 1 will not do"),
         ("--noise -1", "--noise: -1 will not do"),
+        ("--target powerlaw", "--gamma: missing"),
+        ("--target powerlaw --gamma 1 --kappa0 1", "--kappa0: a power-law target has no width"),
         ("--dim 1000000", "lower --alpha or --dim"),
     ],
 )
@@ -426,5 +454,9 @@ def test_bayes_command(command):
     result = json.loads(out)
     assert status == 0 and result["q"] == pytest.approx(1.48793, abs=6e-6)
     assert result["bayes_test_error"] == pytest.approx(0.077466, abs=6e-7)
+    for options in ("--tokens 3", "--target powerlaw --gamma 1.2 --dim 60"):
+        status, out, _ = command(f"singlehead bayes --alpha 4 {options} --json")
+        result = json.loads(out)
+        assert status == 0 and 0 < result["overlap_error"] < 0.05 * result["Q0"]
     status, _, err = command("singlehead bayes --alpha 0 --noise -1")
     assert status == 2 and "--alpha" in err and "--noise" in err
