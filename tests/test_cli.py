@@ -361,6 +361,25 @@ def test_optimum_of_b_softmax_is_the_bayes_risk(answer):
     assert risk - 1e-6 < best["loss"] < risk + 1e-4
 
 
+def test_optimum_of_every_activation_on_normal_amplitudes_is_above_the_bayes_risk(answer):
+    prior = "--tokens 3 --prior gauss --mean 0 --std 1.5"
+    risk = answer(f"multihead bayes {prior}")["bayes_risk"]
+    for name in ("softmax", "softmax1", "bayes"):
+        best = answer(f"multihead optimum --activation {name} --heads 2 --starts 1 {prior}")
+        assert best["loss"] > risk + best["loss_error"], name  # no two heads are the posterior
+        assert best["loss"] < 2 / 3 - 0.01, name  # uniform attention has the loss 1 - 1/L
+
+
+def test_an_optimum_that_did_not_converge_is_printed_with_status_1(command, monkeypatch):
+    from hdattn.multihead import optimum_search
+
+    monkeypatch.setattr(optimum_search, "ITERATIONS", 1)
+    line = f"multihead optimum --activation softmax {PRIOR} --starts 1 --json"
+    status, out, err = command(line)
+    assert status == 1 and set(json.loads(out)) == {"loss", "loss_error", "m", "b", "c"}
+    assert "the descent stopped at a gradient of" in err
+
+
 @pytest.mark.parametrize("activation", ["softmax", "softmax1", "bayes"])
 @pytest.mark.parametrize(
     "prior",
@@ -380,6 +399,7 @@ LOSS = f"multihead loss --activation softmax {PRIOR}"
 SGD = f"multihead sgd --activation softmax {PRIOR}"
 DISCRETE = "multihead bayes --support [[1],[2]]"
 STABILITY = "multihead stability --activation bayes --tokens 3 --std 0,2"
+OPTIMUM = "multihead optimum --activation softmax"
 
 BAD = [
     ("nonsense", ["No such command 'nonsense'"]),
@@ -439,6 +459,13 @@ BAD = [
     ("multihead stability --activation bayes --mean .8 --std 0", ["nothing will specialise"]),
     ("multihead stability --activation bayes --support [[1]] --weights 1", ["--prior discrete"]),
     (f"multihead stability --activation softmax1 {PRIOR}", ["'softmax1' has no plateau"]),
+    ("multihead bayes --support []", ["--support: '[]' is not a matrix", ]),
+    ("multihead bayes --support [[1],[1]] --weights .5,.5", ["support has the point [1.0] twice"]),
+    (f"{OPTIMUM} --mean 1 --std -1", ["std [-1.0] has a negative entry; use 0"]),
+    (f"{OPTIMUM} --support [[1,2],[3,4],[1,2]] --weights .5,.2,.3", ["the point [1.0, 2.0] twice"]),
+    (f"{OPTIMUM} --support [[1],[2]] --weights .5,.6", ["must be positive and sum to one"]),
+    (f"{OPTIMUM} {PRIOR} --heads 0", ["--heads: 0 will not do; give a whole number of at least 1"]),
+    (f"{OPTIMUM} {PRIOR} --starts 0", ["--starts: 0 will not do"]),
     (f"{FLOW} --init-m [[1,2]] --seed 3", ["--seed: --init-m says where to start"]),
     (f"{FLOW} --init-m [[1,2]] --heads 2", ["--init-m: it has 1 rows, --heads says 2"]),
     (f"{FLOW} --init-r [[1]]", ["--init-r: it needs --init-m"]),

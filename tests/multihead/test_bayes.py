@@ -69,3 +69,37 @@ def test_b_softmax_at_the_bayes_point_is_the_posterior_sample_by_sample():
 def test_one_token_is_refused():
     with pytest.raises(UserError, match="at least 2"):
         bayes_risk(1, PRIOR)
+
+
+def _by_hand(prior, x):
+    """Posterior of the location [L, n] from the formulas, x [F, L, n]."""
+    if isinstance(prior, GaussianPrior):
+        mean, variance = (v[:, None, None] for v in (prior.mean, prior.std**2))
+        logit = np.sum((variance * x**2 + 2 * mean * x) / (2 * (1 + variance)), axis=0)
+        return softmax(logit, axis=0)
+    likelihood = sum(
+        weight * np.exp(np.tensordot(theta, x, 1) - theta @ theta / 2)
+        for theta, weight in zip(prior.support(), prior.weights(), strict=True)
+    )
+    return likelihood / likelihood.sum(axis=0)
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [
+        PRIOR,
+        GaussianPrior([0.8, 0.0, 0.0], [0.0, 1.5, 1.2]),
+        GaussianPrior([0.0, 0.0], [1.35, 1.35]),
+        DiscretePrior([[2.0, 0.0], [0.0, 1.5], [-1.0, -1.5]], [0.5, 0.3, 0.2]),
+    ],
+    ids=["flip", "gauss", "isotropic", "discrete"],
+)
+def test_risk_is_the_loss_of_the_posterior_by_hand(prior):
+    samples = 60_000
+    posterior = _by_hand(prior, _tokens(prior, 5, samples, np.random.default_rng(4)))
+    hit = np.zeros_like(posterior)
+    hit[0] = 1.0
+    loss = np.sum((hit - posterior) ** 2, axis=0)
+    result = bayes_risk(5, prior)
+    # four standard errors of the simulation
+    assert abs(loss.mean() - result.value) < 4 * loss.std() / np.sqrt(samples) + result.error

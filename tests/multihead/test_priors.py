@@ -76,6 +76,12 @@ def test_description_makes_the_same_prior(prior):
         ({"kind": "discrete", "support": [[1], [2]], "weights": [0.5, 0.4]}, "sum to 0.9"),
         ({"kind": "discrete", "support": [[1], [2]], "weights": [1.0, 0.0]}, "must be positive"),
         ({"kind": "discrete", "support": [[1], [2, 3]], "weights": [0.5, 0.5]}, "equal length"),
+        (
+            {"kind": "discrete", "support": [[1, 0], [2, 0], [1, 0]], "weights": [0.5, 0.3, 0.2]},
+            r"support has the point \[1.0, 0.0\] twice; give it once",
+        ),
+        ({"kind": "discrete", "support": [], "weights": []}, "non-empty list"),
+        ({"kind": "gauss", "mean": [1], "std": [-1]}, "negative entry; use 0"),
         ({"kind": "discrete", "support": 3, "weights": [1.0]}, "must be 1 rows"),
     ],
 )

@@ -47,6 +47,13 @@ def test_sobol_points_give_the_same_loss(name, r, prior):
     assert abs(exact.value - sobol.value) < max(3 * sobol.error, 2e-4)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_heads_far_too_long_for_a_grid_are_judged_on_points(name):
+    m = np.array([[0.8, 300.0], [0.8, -2.0]])
+    result = population_loss(name, 4, PRIOR, m, b=[0.0, 0.1], c=1.0)
+    assert result.method == "sobol" and 0.0 < result.value < 2.0
+
+
 @pytest.mark.parametrize("tokens", [2, 7])
 def test_one_head_is_the_same_for_softmax_and_b_softmax(tokens):
     r = np.array([[M[0] @ M[0] + 0.3]])

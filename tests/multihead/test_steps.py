@@ -67,7 +67,7 @@ def test_an_instance_does_not_depend_on_the_block_it_runs_in(cache, step, extra)
     alone, own_data = trajectories(cache, step, extra, ALONE)
     assert together.datasets["instance"].tolist() == [0, 1]
     assert alone.datasets["instance"].tolist() == [1]
-    for name in ("m", "r", "b", "loss"):
+    for name in ("m", "r", "b", "c", "loss"):
         assert together.datasets[name][1:].tobytes() == alone.datasets[name].tobytes(), name
     for name in ("spikes", "weights", "m", "r", "stream_checksum"):
         assert data.datasets[name][1].tobytes() == own_data.datasets[name][0].tobytes(), name

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hdattn.figures import validation
-from hdattn.figures._multihead import NAMES, MultiHead
+from hdattn.figures._multihead import ALL_NAMES, MultiHead
 from hdattn.figures._trajectories import Trajectories, loss_windows
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Case:
             (self.flow.converged, "the integrator of the flow stopped early"),
         )
         return [
-            f"{NAMES[self.activation]}, run {number}: {problem}"
+            f"{ALL_NAMES[self.activation]}, run {number}: {problem}"
             for fine, problem in problems
             for number in self.sgd.instance[~fine]
         ]

@@ -97,11 +97,15 @@ def ensemble(
 
 @dataclass(frozen=True)
 class Flows:
-    """Flows of one model: tau [T], m [I, T, H, F], end_loss [I] or None, converged [I]."""
+    """Flows of one model: tau [T], m [I, T, H, F], loss [I, T], converged [I].
+
+    end_loss [I], by quadrature, or None.
+    """
 
     model: FlowModel
     tau: np.ndarray
     m: np.ndarray
+    loss: np.ndarray
     end_loss: np.ndarray | None
     converged: np.ndarray
 
@@ -109,9 +113,9 @@ class Flows:
     def merge(cls, records: Sequence[Record], model: FlowModel, seeds: int) -> Flows:
         """The first ``seeds`` flows of all blocks."""
         blocks = [record.datasets for record in records]
-        names = [name for name in ("m", "end_loss", "converged") if name in blocks[0]]
+        names = [name for name in ("m", "loss", "end_loss", "converged") if name in blocks[0]]
         found = {name: np.concatenate([b[name] for b in blocks])[:seeds] for name in names}
-        return cls(model, blocks[0]["tau"], found["m"], found.get("end_loss"), found["converged"])
+        return cls(model, blocks[0]["tau"], **({"end_loss": None} | found))
 
     @property
     def flipping(self) -> list[int]:

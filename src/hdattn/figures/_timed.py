@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -17,14 +17,17 @@ TAU_MAX = "Activations shown, each with the time tau = gamma samples / dim at wh
 class Timed(SpikeModel):
     """Activations, and the times until which they are followed."""
 
+    known: ClassVar[Mapping[str, str]] = NAMES
+    """Activations that may be shown, in the order of their rows, and what they are called."""
+
     tau_max: TauMax = size({"softmax": 200, "bayes": 100}, TAU_MAX)
 
     @field_validator("tau_max", mode="before")
     @classmethod
     def _known(cls, tau_max: Any) -> Any:
-        if not isinstance(tau_max, Mapping) or not set(tau_max) <= set(NAMES):
+        if not isinstance(tau_max, Mapping) or not set(tau_max) <= set(cls.known):
             raise ValueError(
-                f"{tau_max!r} will not do; map {' and '.join(NAMES)} (or one of them) to a time"
+                f"{tau_max!r} will not do; map {' and '.join(cls.known)} (or one of them) to a time"
             )
         return tau_max
 
@@ -41,4 +44,4 @@ class Timed(SpikeModel):
     @property
     def activations(self) -> list[str]:
         """Activations shown, in the order of their rows."""
-        return [name for name in NAMES if name in self.tau_max]
+        return [name for name in self.known if name in self.tau_max]

@@ -14,8 +14,9 @@ from hdattn.store import Record
 class Trajectories:
     """I instances at T times: tau [T], m [I, T, H, F], r [I, T, H, H], loss [I, T].
 
-    instance [I] numbers them; converged [I] is False where SGD diverged or the integrator stopped,
-    after which the records are NaN.
+    b [I, T, H] and c [I, T] where they were recorded. instance [I] numbers the instances;
+    converged [I] is False where SGD diverged or the integrator stopped, after which the records
+    are NaN.
     """
 
     instance: np.ndarray
@@ -24,12 +25,14 @@ class Trajectories:
     r: np.ndarray
     loss: np.ndarray
     converged: np.ndarray
+    b: np.ndarray | None = None
+    c: np.ndarray | None = None
 
     @classmethod
     def merge(cls, records: Sequence[Record]) -> Trajectories:
         """All blocks of one experiment; they share their times."""
         blocks = [record.datasets for record in records]
-        names = ("instance", "m", "r", "loss", "converged")
+        names = ("instance", "m", "r", "loss", "converged", "b", "c")
         arrays = {name: np.concatenate([block[name] for block in blocks]) for name in names}
         return cls(tau=blocks[0]["tau"], **arrays)
 

@@ -91,7 +91,7 @@ class PopulationLoss:
         """
         blocks = self.blocks[: -(-points // _BLOCK)] if points else self.blocks
         total = 0.0
-        for weight, scores, _ in self._scores(weights, blocks):
+        for weight, scores, _ in self.scores(weights, blocks):
             attention = self.activation.attention(scores, b, c)
             attention[0] -= 1.0
             total += weight * np.vdot(attention, attention)
@@ -105,7 +105,7 @@ class PopulationLoss:
         loss, grad_c = 0.0, 0.0
         grad_weights, grad_b = np.zeros((heads, self.dim)), np.zeros(heads)
         score_covariance = np.zeros((heads, heads)) if covariance else None
-        for weight, scores, (block, image) in self._scores(weights, self.blocks):
+        for weight, scores, (block, image) in self.scores(weights):
             attention, head_weights = self.activation.forward(scores, b, c)
             e = 2.0 * attention
             e[0] -= 2.0
@@ -128,10 +128,13 @@ class PopulationLoss:
         gradients = grad_weights / n, grad_b / n, float(grad_c / n)
         return Evaluation(float(loss / n), *gradients, score_covariance)
 
-    def _scores(self, weights: np.ndarray, blocks: list[np.ndarray]):
-        """Yield (weight of the image, scores [H, L, block], (points of the block, image))."""
+    def scores(self, weights: np.ndarray, blocks: list[np.ndarray] | None = None):
+        """Yield (weight of the image, scores [H, L, block], (points of the block, image)).
+
+        From all points, or from some of the ``blocks``.
+        """
         heads = len(weights)
-        for block in blocks:
+        for block in self.blocks if blocks is None else blocks:
             flat = block.reshape(self.dim, -1)
             for image, weight in enumerate(self.images.weights):
                 scores = (weights * self.signs[image]) @ flat

@@ -120,8 +120,8 @@ class GaussianPrior(_MeanAndStd):
 class DiscretePrior(FiniteSupport):
     """General prior on finitely many points: ``support`` [n, F] with ``weights`` [n].
 
-    Raises :class:`UserError` for shapes that differ, weights that are not positive or do not sum
-    to one.
+    Raises :class:`UserError` for shapes that differ, points given twice, weights that are not
+    positive or do not sum to one.
     """
 
     kind = "discrete"
@@ -141,6 +141,12 @@ class DiscretePrior(FiniteSupport):
                 f"they sum to {self._weights.sum():.6g}"
             )
         self._support = np.array(rows)
+        points, counts = np.unique(self._support, axis=0, return_counts=True)
+        if np.any(counts > 1):
+            raise UserError(
+                f"prior: support has the point {points[np.argmax(counts)].tolist()} twice; "
+                "give it once, with the sum of its weights"
+            )
 
     @property
     def dim_features(self) -> int:

@@ -26,11 +26,12 @@ _STEP, _LOG_STEP = 0.72, 0.42  # of standard normals and scores, of log s
 COARSER = 4.0 / 3.0  # the error is the change on grids coarser by this, some 10 to 1000 times it
 _BLOCK = 256  # nodes whose values at all s are held at once, in the processor's cache
 _MAX_NODES = 3_000_000
+_MAX_RANGE = 300.0  # of log f: s^2 stays below the largest double
 _NULL = 1e-5  # directions in which the scores vary less than this are left out
 
 
 class GridTooLargeError(UserError):
-    """The heads span too many directions for a grid."""
+    """The heads span too many directions for a grid, or are too long for one."""
 
 
 @dataclass(frozen=True)
@@ -112,10 +113,17 @@ class TokenMoments:
 def laplace_nodes(
     log_f: np.ndarray, step: float, log_idle: float = -np.inf
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Nodes s, values f, and weights ``exp(-s f_0) ds``, in units where the largest is one."""
+    """Nodes s, values f, and weights ``exp(-s f_0) ds``, in units where the largest is one.
+
+    Raises :class:`GridTooLargeError` for scores so large that powers of s would overflow.
+    """
     spacing = _LOG_STEP * step
     largest = max(log_f.max(), log_idle)
     log_f = log_f - largest
+    if log_f.min() < -_MAX_RANGE:
+        raise GridTooLargeError(
+            f"scores that vary by {-log_f.min():.0f} are beyond quadrature; use the Sobol loss"
+        )
     s = np.exp(np.arange(-24.0, 4.0 - log_f.min() + spacing, spacing))
     return s, np.exp(log_f), spacing * s * np.exp(-s * np.exp(log_idle - largest))
 

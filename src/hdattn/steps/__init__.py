@@ -21,7 +21,8 @@ RULES = {
     "solve": (
         *("multihead/flow", "multihead/bayes", "singlehead/state_evolution"),
         *("multihead/plateau", "multihead/stability", "multihead/escape"),
-        *("multihead/flows", "multihead/optimum", "multihead/pruning", "multihead/deactivation"),
+        *("multihead/flows", "multihead/optimum", "multihead/optima", "multihead/bayes_curve"),
+        *("multihead/pruning", "multihead/deactivation"),
         *("singlehead/bayes_optimal", "singlehead/best_regularisation"),
         "singlehead/amp_state_evolution",
     ),

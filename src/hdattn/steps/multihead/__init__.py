@@ -33,15 +33,16 @@ def seeds(parameters: Mapping[str, Any]) -> dict[str, Any]:
 def trajectories(
     indices: range, tau: np.ndarray, arrays: Mapping[str, np.ndarray]
 ) -> dict[str, Dataset]:
-    """Datasets of the trajectories of a block: m, r, b, loss and converged, first axis instance.
+    """Datasets of the trajectories of a block: m, r, b, c, loss and converged, first axis instance.
 
     Records after a breakdown are NaN.
     """
-    axes = {"m": ("head", "spike"), "r": ("head", "head'"), "b": ("head",), "loss": ()}
+    axes = {"m": ("head", "spike"), "r": ("head", "head'"), "b": ("head",), "c": (), "loss": ()}
     names = {
         "m": ("overlaps k_h . k*_f", "m_{hf}"),
         "r": ("products k_h . k_h'", "r_{hh'}"),
         "b": ("biases", "b_h"),
+        "c": ("output scale", "c"),
         "loss": ("loss per sample", r"\ell"),
     }
     return {

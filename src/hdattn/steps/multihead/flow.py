@@ -25,7 +25,7 @@ def run(parameters: dict[str, Any], inputs: dict[str, Record]) -> Result:
         _solve(parameters, inputs["data"], position, tau, seed=instance)
         for position, instance in enumerate(indices)
     ]
-    arrays = {name: _gather(flows, name, len(tau)) for name in ("m", "r", "b", "loss")}
+    arrays = {name: _gather(flows, name, len(tau)) for name in ("m", "r", "b", "c", "loss")}
     arrays["converged"] = np.array([flow.converged for flow in flows])
     evaluations = np.array([flow.evaluations for flow in flows])
     return Result(

@@ -30,7 +30,9 @@ def run(parameters: dict[str, Any], inputs: dict[str, Record]) -> Result:
     last, first, count = (parameters[f"tau_{name}"] for name in ("max", "first", "points"))
     tau = np.concatenate([[0.0], np.geomspace(first, last, count - 1)])
     flows = [_solve(parameters, prior, tau, instance) for instance in indices]
-    m, b, c = (np.array([_padded(getattr(f, x), len(tau)) for f in flows]) for x in "mbc")
+    names = ("m", "b", "c", "loss")
+    m, b, c, loss = (np.array([_padded(getattr(f, x), len(tau)) for f in flows]) for x in names)
+    along = ("instance", "tau")
     converged = np.array([flow.converged for flow in flows])
     evaluations = np.array([flow.evaluations for flow in flows])
     datasets = {
@@ -40,11 +42,12 @@ def run(parameters: dict[str, Any], inputs: dict[str, Record]) -> Result:
             m,
             "overlaps k_h . k*_f",
             "m_{hf}",
-            ("instance", "tau", "head", "spike"),
+            (*along, "head", "spike"),
             allow_nan=True,
         ),
-        "b": Dataset(b, "biases", "b_h", ("instance", "tau", "head"), allow_nan=True),
-        "c": Dataset(c, "output scale", "c", ("instance", "tau"), allow_nan=True),
+        "b": Dataset(b, "biases", "b_h", (*along, "head"), allow_nan=True),
+        "c": Dataset(c, "output scale", "c", along, allow_nan=True),
+        "loss": Dataset(loss, "loss on the few points", r"\ell", along, allow_nan=True),
         "converged": Dataset(converged, "whether it reached the last time", axes=("instance",)),
         "evaluations": Dataset(evaluations, "evaluations of the gradient", axes=("instance",)),
     }
@@ -72,7 +75,7 @@ def _solve(parameters: dict[str, Any], prior: Prior, tau: np.ndarray, instance: 
     )
     problem = FlowProblem(parameters["activation"], parameters["tokens"], prior, m)
     points = parameters["base_points"]
-    return solve_flow(problem, tau, base_points=points, seed=instance, with_loss=False)
+    return solve_flow(problem, tau, base_points=points, seed=instance)
 
 
 def _end_loss(parameters: dict[str, Any], prior: Prior, flow: Flow) -> Quadrature:

@@ -14,6 +14,16 @@ from hdattn.multihead.optima import find_optimum
 from hdattn.multihead.priors import make_prior
 from hdattn.store import Dataset, Record, Result
 
+LABELS = {
+    "c": "output scale",
+    "loss": "loss by quadrature",
+    "loss_error": "error of the loss",
+    "sample_loss": "loss on the points that were fitted",
+    "sampling_error": "standard deviation of the loss over sets of points",
+    "overfit": "whether heads fit the points",
+}
+"""Numbers that describe an optimum, and what they are."""
+
 
 def run(parameters: dict[str, Any], inputs: dict[str, Record]) -> Result:
     """Find the optimum; doubts about it are messages."""
@@ -27,15 +37,7 @@ def run(parameters: dict[str, Any], inputs: dict[str, Record]) -> Result:
         base_points=parameters["base_points"],
         held=parameters["held"],
     )
-    labels = {
-        "c": "output scale",
-        "loss": "loss by quadrature",
-        "loss_error": "error of the loss",
-        "sample_loss": "loss on the points that were fitted",
-        "sampling_error": "standard deviation of the loss over sets of points",
-        "overfit": "whether heads fit the points",
-    }
-    scalars = {key: Dataset(np.array(getattr(optimum, key)), text) for key, text in labels.items()}
+    scalars = {key: Dataset(np.array(getattr(optimum, key)), text) for key, text in LABELS.items()}
     return Result(
         {
             "m": Dataset(optimum.m, "overlaps k_h . k*_f", "m_{hf}", ("head", "spike")),
