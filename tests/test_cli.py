@@ -373,7 +373,8 @@ def test_optimum_of_every_activation_on_normal_amplitudes_is_above_the_bayes_ris
 def test_an_optimum_that_did_not_converge_is_printed_with_status_1(command, monkeypatch):
     from hdattn.multihead import optimum_search
 
-    monkeypatch.setattr(optimum_search, "ITERATIONS", 1)
+    for name in ("ITERATIONS", "_ROUGH_ITERATIONS"):
+        monkeypatch.setattr(optimum_search, name, 1)
     line = f"multihead optimum --activation softmax {PRIOR} --starts 1 --json"
     status, out, err = command(line)
     assert status == 1 and set(json.loads(out)) == {"loss", "loss_error", "m", "b", "c"}
