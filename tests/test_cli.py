@@ -161,6 +161,29 @@ def test_train_gives_a_list_per_name(answer):
     assert values["penalty_value"] == pytest.approx(scale * spectra.mean(axis=1))
 
 
+def test_train_direct_has_the_frobenius_penalty(answer):
+    line = "singlehead train --alpha 2 --lam 0.05 --kappa 1 --dim 12 --instances 2 --seed 3"
+    values = answer(f"{line} --direct")
+    # (lambda_eff/alpha) ||S||_F^2/d, and negative eigenvalues as well
+    assert values["penalty_value"] == pytest.approx(0.05 / 2 * np.array(values["Q"]))
+    assert np.min(values["eigenvalues"]) < 0
+    same = answer(f"{line} --penalty frobenius")
+    assert same["Q"] == values["Q"]
+
+
+def test_train_untied_tells_how_far_s_is_from_the_cone(answer):
+    values = answer(f"{TRAIN} --untied --kappa 1")
+    assert 0 < np.min(values["asymmetry"]) < 1 and 0 <= np.min(values["negativity"]) < 1
+
+
+def test_train_on_sequences_is_another_loss_on_the_same_data(answer):
+    labels, sequences = (answer(f"{TRAIN} --kappa 1 {task}") for task in ("", "--task seq2seq"))
+    assert sequences["Q0"] == labels["Q0"]
+    # x x^T/d is the identity up to order 1/sqrt(d)
+    assert sequences["test_error"] != labels["test_error"]
+    assert sequences["test_error"] == pytest.approx(labels["test_error"], rel=0.5)
+
+
 def test_train_draws_the_instances_of_the_workflow(answer):
     from hdattn.singlehead.samples import draw_teacher
 
@@ -431,6 +454,14 @@ BAD = [
     (f"{TRAIN} --optimizer sgd", ["--optimizer"]),
     (f"{TRAIN} --instances 0", ["--instances: 0 will not do"]),
     ("singlehead train --alpha 1 --lam 0", ["--lam: training needs a value above 0"]),
+    (f"{TRAIN} --lam -0.1", ["--lam: -0.1 will not do; give a finite number of at least 0"]),
+    (f"{SOLVE} --lam -0.1", ["--lam: -0.1 will not do; give a finite number of at least 0"]),
+    ("singlehead solve --alpha 4 --lam 0", ["below the interpolation threshold alpha = 0.15348"]),
+    (f"{TRAIN} --untied --direct", ["--direct: --untied trains two factors; leave it out"]),
+    (f"{TRAIN} --untied --theory", ["--theory: there is none of untied factors"]),
+    (f"{TRAIN} --untied --penalty frobenius", ["--penalty: --untied has weight decay"]),
+    (f"{TRAIN} --direct --penalty nuclear", ["--penalty: --direct has the penalty frobenius"]),
+    (f"{TRAIN} --task seq2vec", ["--task"]),
     (f"{LOSS} --m [[1,2],[3]]", ["--m: '[[1,2],[3]]' has rows of different lengths"]),
     (f"{LOSS} --m 1,2", ["--m: '1,2' is not a matrix"]),
     (f"{LOSS} --m [[1,NaN]]", ["--m: '[[1,NaN]]' is not a matrix of finite numbers"]),
@@ -500,10 +531,6 @@ def test_each_mistake_is_one_line(command, line, expected):
 
 NOT_YET = [
     "singlehead scaling --gamma 1.25 --dim 300 --regime optimal --json",
-    f"{TRAIN} --direct",
-    f"{TRAIN} --untied",
-    f"{TRAIN} --task seq2seq",
-    f"{TRAIN} --penalty frobenius",
     "where staging",
     "cost --scale paper",
     "scan singlehead --alpha 0.1:10:30",

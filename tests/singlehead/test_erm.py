@@ -4,14 +4,8 @@ import numpy as np
 import pytest
 
 from hdattn.errors import UserError
-from hdattn.singlehead.erm import (
-    attention_matrix,
-    draw_start,
-    fit,
-    penalised,
-    train,
-    width_of,
-)
+from hdattn.singlehead.erm import draw_start, fit, penalised, train
+from hdattn.singlehead.heads import attention_matrix, width_of
 from hdattn.singlehead.objective import AttentionLoss
 from hdattn.singlehead.optimisers import lbfgs
 from hdattn.singlehead.preconditioner import curvature_scaling
@@ -181,7 +175,6 @@ def test_impossible_arguments_are_refused():
     loss = AttentionLoss([samples(6, 1)])
     good = {"lam": 0.1, "kappa": 1.0}
     bad = [
-        {"lam": 0},
         {"lam": -1},
         {"lam": float("nan")},
         {"kappa": 0},

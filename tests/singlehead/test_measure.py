@@ -5,7 +5,7 @@ import pytest
 
 from hdattn.errors import UserError
 from hdattn.singlehead.attention import scores, softmax_rows
-from hdattn.singlehead.erm import attention_matrix
+from hdattn.singlehead.heads import attention_matrix
 from hdattn.singlehead.measure import RANK_THRESHOLD, measure
 from hdattn.singlehead.samples import SampleStream, draw_teacher
 

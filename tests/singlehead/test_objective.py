@@ -8,7 +8,8 @@ import torch
 
 from hdattn.errors import UserError
 from hdattn.singlehead.erm import penalised
-from hdattn.singlehead.objective import AttentionLoss, attention_loss, score_map, token_basis
+from hdattn.singlehead.objective import AttentionLoss, attention_loss
+from hdattn.singlehead.token_basis import score_map, token_basis
 from hdattn.singlehead.torch_objective import TorchAttentionLoss
 
 BETA, LAM = 1.3, 0.2

@@ -160,4 +160,4 @@ def test_impossible_data_parameters_are_refused():
     with pytest.raises(UserError, match="start <= stop"):
         stream.rows(5, 2)
     with pytest.raises(UserError, match="does not exist"):
-        stream_of(parameters(), stream="validation")
+        stream_of(parameters(), stream="holdout")

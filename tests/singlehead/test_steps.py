@@ -12,6 +12,7 @@ from hdattn.singlehead.samples import SampleStream, draw_teacher
 from hdattn.singlehead.state_evolution import solve
 from hdattn.singlehead.targets import MarchenkoPastur, Spectrum
 from hdattn.steps.singlehead import data as data_step
+from hdattn.steps.singlehead.erm import sample_count
 
 DATA = {
     "dim": 10,
@@ -172,3 +173,48 @@ def test_power_law_targets_and_unknown_ones(tmp_path):
     with pytest.raises(UserError, match="target kind 'gauss': choose from mp, powerlaw"):
         parameters["target"] = {"kind": "gauss"}
         _make(tmp_path, "singlehead/state_evolution", parameters)
+
+
+PATH = {
+    **{key: TRAINING[key] for key in (*BLOCK, "kappa", "beta", "test_samples")},
+    "alphas": [1, 2],
+    "lams": [0.05, 0.1, 0.3],
+    "head": "tied",
+    "task": "seq2lab",
+    "validation_samples": 500,
+}
+
+
+def test_a_path_meets_single_trainings_and_validates_on_samples_of_its_own(tmp_path, data):
+    single = {**TRAINING, "alphas": [1]}
+    alone = _make(tmp_path, "singlehead/erm", single, data=data[0])[1].datasets
+    record = _make(tmp_path, "singlehead/erm_path", PATH, data=data[0])[1]
+    d = record.datasets
+    assert record.converged and d["lam"].tolist() == [0.05, 0.1, 0.3]
+    assert d["test_error"].shape == d["validation_error"].shape == (2, 2, 3)
+    # the optimiser's tolerance is 1e-8
+    np.testing.assert_allclose(d["objective"][:, 0, 1], alone["objective"][:, 0], rtol=1e-7)
+    np.testing.assert_allclose(d["test_error"][:, 0, 1], alone["test_error"][:, 0], rtol=1e-2)
+    assert np.all(np.diff(d["penalty_value"] / PATH["lams"], axis=2) < 0)  # Tr S falls with lam
+    # two samples of 64 and 500 differ, by no more than their spread allows
+    assert np.all(d["validation_error"] != d["test_error"])
+    np.testing.assert_allclose(d["validation_error"], d["test_error"], rtol=0.7)
+    assert np.all(d["asymmetry"] == 0)
+
+
+@pytest.mark.parametrize("head, task", [("untied", "seq2lab"), ("direct", "seq2seq")])
+def test_a_path_of_another_head_or_task(tmp_path, data, head, task):
+    parameters = {**PATH, "alphas": [1], "lams": [0.1], "head": head, "task": task}
+    del parameters["validation_samples"]
+    d = _make(tmp_path, "singlehead/erm_path", parameters, data=data[0])[1].datasets
+    assert "validation_error" not in d
+    assert np.all((d["asymmetry"] > 0) == (head == "untied"))
+    assert np.all(d["eigenvalues"].min(axis=-1) < 0)
+
+
+def test_a_training_set_that_cannot_fit_is_refused_with_its_size():
+    data = {"dim": 10_000, "tokens": 2}
+    with pytest.raises(
+        UserError, match=r"4e\+08 samples at dim = 10000, alpha = 4 need about 64 TB"
+    ):
+        sample_count(data, 4)

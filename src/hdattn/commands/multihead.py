@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from hdattn.commands.memory import require_memory
 from hdattn.commands.multihead_optimum import optimum
 from hdattn.commands.multihead_options import (
     activation_option,
@@ -25,6 +24,7 @@ from hdattn.commands.output import emit, warn
 from hdattn.commands.parsing import Command, as_json, option, refuse, unwanted
 from hdattn.commands.values import COUNT, MATRIX
 from hdattn.errors import UserError
+from hdattn.memory import require_memory
 
 
 @click.group(no_args_is_help=False)

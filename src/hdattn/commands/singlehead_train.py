@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hdattn.commands.memory import require_memory
 from hdattn.commands.output import emit, warn
-from hdattn.commands.parsing import Command, as_json, not_yet, option, refuse, unwanted
+from hdattn.commands.parsing import Command, as_json, given, option, refuse, unwanted
 from hdattn.commands.singlehead_options import data_target, problem_options
 from hdattn.commands.values import COUNT, WHOLE
 from hdattn.errors import UserError
+from hdattn.memory import require_memory
 
 if TYPE_CHECKING:
     from hdattn.singlehead.samples import SampleStream
 
 THEORY = ("Q", "M", "test_error", "train_loss", "penalty_value", "rank_fraction")
 """What ``train --theory`` adds, as ``theory_Q`` and so on."""
+UNTIED = ("asymmetry", "negativity")
+"""What ``train --untied`` adds: how far S is from symmetric and from positive semi-definite."""
 
 
 @click.command(cls=Command)
@@ -33,13 +35,13 @@ THEORY = ("Q", "M", "test_error", "train_loss", "penalty_value", "rank_fraction"
     default="lbfgs",
     help="lbfgs, to the minimum, or adam at rate 0.1.",
 )
-@option("--direct", is_flag=True, help="Not yet: train a symmetric S instead of W.")
-@option("--untied", is_flag=True, help="Not yet: separate query and key factors.")
+@option("--direct", is_flag=True, help="Train a symmetric S, not factors; penalty frobenius.")
+@option("--untied", is_flag=True, help="Factors of queries and keys, half the decay on each.")
 @option(
     "--task",
     type=click.Choice(["seq2lab", "seq2seq"]),
     default="seq2lab",
-    help="Labels are attention matrices, or sequences (not yet).",
+    help="Labels are attention matrices, or the sequences these make of the tokens.",
 )
 @option("--theory", is_flag=True, help="Also the state evolution of each instance's own target.")
 @as_json
@@ -48,7 +50,7 @@ def train(as_json: bool, **values: Any) -> int:
 
     Each name it prints is a list with an entry per instance.
     """
-    _refuse_unknown_training(values)
+    values["head"] = _head(values)
     samples = sample_count(values)
     rows = [_train_one(values, samples, instance) for instance in range(values["instances"])]
     columns = {name: [row[name] for row in rows] for name in rows[0]}
@@ -57,16 +59,20 @@ def train(as_json: bool, **values: Any) -> int:
     return _status(columns, values)
 
 
-def _refuse_unknown_training(values: dict[str, Any]) -> None:
-    refuse(unwanted(["direct"] if values["untied"] else [], "--untied trains two factors"))
-    if values["direct"] or values["penalty"] == "frobenius":
-        raise not_yet("training of a symmetric S (--direct, --penalty frobenius)")
-    if values["untied"]:
-        raise not_yet("training of untied factors (--untied)")
-    if values["task"] != "seq2lab":
-        raise not_yet(f"--task {values['task']}")
+def _head(values: dict[str, Any]) -> str:
+    """Name of the head; makes the penalty its own and refuses what does not fit it."""
+    untied, frobenius = values["untied"], values["penalty"] == "frobenius"
+    refuse(unwanted(["direct"] if untied else [], "--untied trains two factors"))
+    refuse(unwanted(["penalty"] if untied and frobenius else [], "--untied has weight decay"))
+    refuse(unwanted(["theory"] if untied else [], "there is none of untied factors"))
     if not values["lam"]:
         raise UserError("--lam: training needs a value above 0; for the limit take, say, 1e-6")
+    if not (values["direct"] or frobenius):
+        return "untied" if untied else "tied"
+    if values["direct"] and "penalty" in given("penalty") and not frobenius:
+        raise UserError("--penalty: --direct has the penalty frobenius; leave nuclear out")
+    values["penalty"] = "frobenius"
+    return "direct"
 
 
 def sample_count(values: dict[str, Any]) -> int:
@@ -82,6 +88,7 @@ def sample_count(values: dict[str, Any]) -> int:
 def _train_one(values: dict[str, Any], samples: int, instance: int) -> dict[str, Any]:
     """Train and measure one instance."""
     from hdattn.singlehead.erm import draw_start, fit
+    from hdattn.singlehead.heads import head_named
     from hdattn.singlehead.measure import measure
     from hdattn.singlehead.objective import attention_loss
     from hdattn.singlehead.samples import SampleStream, draw_teacher
@@ -91,14 +98,23 @@ def _train_one(values: dict[str, Any], samples: int, instance: int) -> dict[str,
     data = {name: values[name] for name in ("dim", "noise", "tokens", "beta0")}
     data["target"] = data_target(values)
     teacher = draw_teacher(data, seed, instance)
+    head, task = values["head"], values["task"]
     loss = attention_loss(
-        sample_batches(SampleStream(data, seed, instance, teacher), samples), beta
+        sample_batches(SampleStream(data, seed, instance, teacher), samples),
+        beta,
+        task=task,
+        symmetric=head_named(head).symmetric,
     )
-    start = draw_start(data, seed, instance, kappa)
-    fitted = fit(loss, lam=values["lam"], kappa=kappa, optimizer=values["optimizer"], start=start)
-    measured = measure(
-        fitted.W, teacher, SampleStream(data, seed, instance, teacher, "test"), beta=beta
+    fitted = fit(
+        loss,
+        lam=values["lam"],
+        kappa=kappa,
+        optimizer=values["optimizer"],
+        start=draw_start(data, seed, instance, kappa, head=head),
+        head=head,
     )
+    test = SampleStream(data, seed, instance, teacher, "test")
+    measured = measure(fitted.W, teacher, test, beta=beta, head=head, task=task)
     return {
         "Q": measured.Q,
         "M": measured.M,
@@ -110,6 +126,7 @@ def _train_one(values: dict[str, Any], samples: int, instance: int) -> dict[str,
         "eigenvalues": measured.eigenvalues,
         "seconds": time.perf_counter() - began,
         "converged": fitted.converged,
+        **({name: getattr(measured, name) for name in UNTIED} if head == "untied" else {}),
         **(_theory(values, samples, teacher.eigenvalues) if values["theory"] else {}),
     }
 
@@ -138,7 +155,8 @@ def _status(columns: dict[str, list], values: dict[str, Any]) -> int:
     """Exit status; warnings about the trained heads go to stderr."""
     dim = values["dim"]
     width = max(1, round(values["kappa"] * dim))
-    if width < dim and max(columns["rank_fraction"]) * dim > width - 0.5:
+    tied = values["head"] == "tied"
+    if tied and width < dim and max(columns["rank_fraction"]) * dim > width - 0.5:
         warn(
             f"S has the largest rank that kappa = {values['kappa']:g} allows: the theory is that "
             "of a wider W, whose objective is lower"

@@ -128,13 +128,19 @@ def limit_curve(
 
 
 def own_curves(
-    section: SingleHead, seed: int, dim: int, alphas: Sequence[float], lam: float, kappa: float
+    section: SingleHead,
+    seed: int,
+    dim: int,
+    alphas: Sequence[float],
+    lam: float,
+    kappa: float,
+    **more: Any,
 ) -> list[Experiment]:
     """Theory for the instances' own spectra, one experiment a block."""
     return [
         Experiment(
             "singlehead/state_evolution",
-            {**data.parameters, **_solver(section, alphas, lam, kappa)},
+            {**data.parameters, **_solver(section, alphas, lam, kappa), **more},
             {"data": data},
             slug=f"own-d{dim}-lam{lam:g}-kappa{kappa:g}-b{data.parameters['block']}",
             resources={"mem_mb": 800, "seconds": 2.0 * len(alphas) * section.block_size},

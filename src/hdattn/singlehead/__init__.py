@@ -16,6 +16,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "samples": "SampleStream Teacher draw_teacher",
         "objective": "AttentionLoss",
         "erm": "Fit draw_start fit train",
+        "paths": "fit_path",
         "measure": "Measurement",
         "amp": "AmpRun MessagePassing observe",
         "bayes_optimal": "BayesOptimal solve_bayes solve_bayes_curve",

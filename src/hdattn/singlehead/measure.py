@@ -9,9 +9,9 @@ import numpy as np
 
 from hdattn.errors import UserError
 from hdattn.singlehead.attention import Array
-from hdattn.singlehead.erm import attention_matrix
+from hdattn.singlehead.heads import head_named
 from hdattn.singlehead.objective import AttentionLoss
-from hdattn.singlehead.samples import CHUNK, SampleStream, Teacher, padded_spectrum
+from hdattn.singlehead.samples import CHUNK, SampleStream, Teacher
 
 # An eigenvalue counts towards the rank above RANK_THRESHOLD * sqrt(Q0), the target's own scale.
 # L-BFGS leaves modes that should vanish at 1e-6 or less (Adam: 1e-5), while the smallest kept
@@ -28,10 +28,12 @@ class Measurement:
     ----------
     Q, M, Q0: ``Tr S^2/d``, ``Tr S S0/d``, ``Tr S0^2/d``.
     overlap_error: ``||S - S0||_F^2/d = Q - 2M + Q0``.
-    rank_fraction: fraction of the d eigenvalues of S above ``RANK_THRESHOLD sqrt(Q0)``.
-    eigenvalues: of S [d], ascending.
-    test_error, test_error_stderr: mean of ``||y - A_S||^2`` over fresh samples, its standard
-        error.
+    rank_fraction: fraction of the d singular values of S above ``RANK_THRESHOLD sqrt(Q0)``.
+    eigenvalues: of S [d], ascending; of its symmetric part where S is not symmetric.
+    asymmetry: ``||(S - S^T)/2||_F^2/||S||_F^2``, 0 for tied and direct heads.
+    negativity: share of negative eigenvalues in the sum of squares of ``eigenvalues``.
+    test_error, test_error_stderr: mean of ``||y - A_S||^2`` (or of the loss of another task) over
+        fresh samples, its standard error.
     """
 
     Q: float
@@ -40,6 +42,8 @@ class Measurement:
     overlap_error: float
     rank_fraction: float
     eigenvalues: Array
+    asymmetry: float
+    negativity: float
     test_error: float
     test_error_stderr: float
 
@@ -51,32 +55,50 @@ def measure(
     *,
     beta: float = 1.0,
     test_samples: int = 32 * CHUNK,
+    head: str = "tied",
+    task: str = "seq2lab",
 ) -> Measurement:
-    """Measure a trained factor W [d, p] on ``test_samples`` samples of the test stream."""
-    dim, width = weights.shape
-    s, target = attention_matrix(weights), teacher.S0
-    if target.shape != s.shape:
-        raise UserError(f"W has {dim} rows but the teacher has dimension {target.shape[0]}")
-    eigenvalues = padded_spectrum(weights, math.sqrt(width * dim))
-    errors = test_losses(s, test, beta, test_samples)
+    """Measure trained weights, W [d, p] or another head's, on samples of the test stream."""
+    s = head_named(head).matrix(weights)
+    if s.shape != teacher.S0.shape:
+        raise UserError(f"S is {len(s)} x {len(s)} but the teacher has dimension {len(teacher.S0)}")
+    errors = test_losses(s, test, beta, test_samples, task)
+    return measurement(weights, teacher, errors, head)
+
+
+def measurement(weights: Array, teacher: Teacher, errors: Array, head: str) -> Measurement:
+    """Measurement of weights whose losses on fresh samples are ``errors`` [n]."""
+    kind = head_named(head)
+    s, target = kind.matrix(weights), teacher.S0
+    dim, eigenvalues = len(s), kind.eigenvalues(weights)
+    above = RANK_THRESHOLD * math.sqrt(teacher.Q0)
     return Measurement(
         Q=float(np.vdot(s, s)) / dim,
         M=float(np.vdot(s, target)) / dim,
         Q0=teacher.Q0,
         overlap_error=float(np.sum((s - target) ** 2)) / dim,
-        rank_fraction=float(np.mean(eigenvalues > RANK_THRESHOLD * math.sqrt(teacher.Q0))),
+        rank_fraction=float(np.mean(kind.singular_values(weights) > above)),
         eigenvalues=eigenvalues,
+        asymmetry=_share(np.sum((s - s.T) ** 2) / 4, np.sum(s**2)),
+        negativity=_share(np.sum(eigenvalues[eigenvalues < 0] ** 2), np.sum(eigenvalues**2)),
         test_error=float(errors.mean()),
         test_error_stderr=float(errors.std(ddof=1) / math.sqrt(errors.size)),
     )
 
 
-def test_losses(s: Array, test: SampleStream, beta: float, test_samples: int) -> Array:
+def _share(part: float, whole: float) -> float:
+    return float(part / whole) if whole > 0 else 0.0
+
+
+def test_losses(
+    s: Array, test: SampleStream, beta: float, test_samples: int, task: str = "seq2lab"
+) -> Array:
     """Losses ``||y - A_S||^2`` [n] on the first samples of a stream, a chunk at a time."""
     if test_samples < 2:
         raise UserError(f"test_samples is {test_samples}; give at least 2")
-    losses = []
+    losses, symmetric = [], np.array_equal(s, s.T)
     for start in range(0, test_samples, CHUNK):
         batch = test.rows(start, min(start + CHUNK, test_samples))
-        losses.append(AttentionLoss([batch], beta).sample_losses(s))
+        loss = AttentionLoss([batch], beta, task=task, symmetric=symmetric)
+        losses.append(loss.sample_losses(s))
     return np.concatenate(losses)

@@ -20,12 +20,13 @@ import numpy as np
 from hdattn.errors import UserError
 from hdattn.seeds import generator
 from hdattn.singlehead.attention import Array, scores, softmax_rows
+from hdattn.singlehead.heads import attention_matrix, padded_spectrum
 from hdattn.singlehead.targets import Spectrum, limit_target
 
 CHUNK = 1024  # samples drawn from one seed; part of what defines the data
 _CHECKSUM_ROWS = 8
 _TEACHER = 0  # purposes: the first number of a random stream
-_STREAMS = {"train": 1, "test": 2}
+_STREAMS = {"train": 1, "test": 2, "validation": 4}
 INITIALISATION = 3
 
 
@@ -38,8 +39,7 @@ class Teacher:
     @cached_property
     def S0(self) -> Array:
         """Target matrix [d, d]."""
-        dim, width = self.W0.shape
-        return self.W0 @ self.W0.T / math.sqrt(width * dim)
+        return attention_matrix(self.W0)
 
     @cached_property
     def eigenvalues(self) -> Array:
@@ -51,15 +51,6 @@ class Teacher:
     def Q0(self) -> float:
         """``Tr S0^2/d`` of this very teacher."""
         return float(np.mean(self.eigenvalues**2))
-
-
-def padded_spectrum(factor: Array, scale: float) -> Array:
-    """Eigenvalues [d] of ``factor factor^T / scale``, ascending, with exact zeros of low rank."""
-    dim = factor.shape[0]
-    singular = np.linalg.svd(factor, compute_uv=False)
-    values = np.zeros(dim)
-    values[dim - singular.size :] = np.sort(singular**2 / scale)
-    return values
 
 
 def check_data(data: Mapping[str, Any]) -> None:

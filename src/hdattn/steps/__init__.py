@@ -26,7 +26,7 @@ RULES = {
         *("singlehead/bayes_optimal", "singlehead/best_regularisation"),
         "singlehead/amp_state_evolution",
     ),
-    "train": ("multihead/sgd", "singlehead/erm", "singlehead/amp"),
+    "train": ("multihead/sgd", "singlehead/erm", "singlehead/erm_path", "singlehead/amp"),
 }
 """Kinds that each workflow rule makes."""
 

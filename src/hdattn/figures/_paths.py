@@ -1,0 +1,185 @@
+"""Training along paths of weight decays beside its theory: experiments and records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+from pydantic import AfterValidator
+
+from hdattn.experiment import Experiment
+from hdattn.fields import Positive
+from hdattn.figures._ensemble import Ensemble, theory_flags
+from hdattn.figures._singlehead import (
+    EVALUATIONS,
+    FLOP_RATE,
+    GRADIENT_FLOP,
+    SingleHead,
+    data_blocks,
+    own_curves,
+)
+
+if TYPE_CHECKING:
+    from hdattn.store import Record
+
+
+def _ordered(value: tuple[float, float]) -> tuple[float, float]:
+    if value[0] >= value[1]:
+        raise ValueError("the lower end is not below the upper; give [low, high]")
+    return value
+
+
+LamRange = Annotated[tuple[Positive, Positive], AfterValidator(_ordered)]
+"""Weight decays [low, high] among which the best is sought."""
+
+
+def best_curve(
+    section: SingleHead,
+    alphas: Sequence[float],
+    kappa: float,
+    lam_range: tuple[float, float],
+    penalty: str = "nuclear",
+) -> Experiment:
+    """Weight decay of least test error by theory in the limit, and the theory there."""
+    parameters = {
+        "target": {"kind": "mp", "kappa0": section.kappa0},
+        "noise": section.noise,
+        "tokens": section.tokens,
+        "beta0": section.beta0,
+        "beta": section.beta,
+        "kappa": kappa,
+        "penalty": penalty,
+        "alphas": list(alphas),
+        "lam_range": list(lam_range),
+        "nodes": section.nodes,
+    }
+    hints = {"mem_mb": 800, "seconds": 4.0 * len(alphas)}
+    return Experiment("singlehead/best_regularisation", parameters, slug="best", resources=hints)
+
+
+def path_trainings(
+    section: SingleHead,
+    seed: int,
+    dim: int,
+    alphas: Sequence[float],
+    lams: Sequence[float],
+    kappa: float,
+    *,
+    head: str = "tied",
+    task: str = "seq2lab",
+    **more: Any,
+) -> list[Experiment]:
+    """Training of all instances over alpha and a path of weight decays, an experiment a block."""
+    work = GRADIENT_FLOP * sum(alphas) * dim**4 * EVALUATIONS["lbfgs"] * section.block_size
+    options = {
+        "alphas": list(alphas),
+        "lams": list(lams),
+        "kappa": kappa,
+        "beta": section.beta,
+        "head": head,
+        "task": task,
+        "test_samples": section.test_samples,
+        **more,
+    }
+    megabytes = section.tokens * dim * 8e-6 * max(max(alphas) * dim**2, section.test_samples)
+    hints = {"mem_mb": 600 + 3 * megabytes, "seconds": 5 + work * (1 + len(lams)) / FLOP_RATE}
+    return [
+        Experiment(
+            "singlehead/erm_path",
+            {**data.parameters, **options},
+            {"data": data},
+            slug=f"{head}-{task}-d{dim}-kappa{kappa:g}-b{data.parameters['block']}",
+            resources=hints,
+        )
+        for data in data_blocks(section, seed, dim)
+    ]
+
+
+def own_paths(
+    section: SingleHead,
+    seed: int,
+    dim: int,
+    alphas: Sequence[float],
+    lams: Sequence[float],
+    kappa: float,
+    **more: Any,
+) -> list[Experiment]:
+    """Theory for the instances' own spectra, at one weight decay after the other."""
+    return [
+        curve
+        for lam in lams
+        for curve in own_curves(section, seed, dim, alphas, lam, kappa, **more)
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class Selection(Ensemble):
+    """An ensemble at one weight decay for each instance and alpha.
+
+    ``trained`` are the blocks of paths, ``own`` the theory, all blocks at one weight decay after
+    the other; ``picked`` and ``theory_picked`` [instance, a] number the weight decays.
+    """
+
+    picked: np.ndarray
+    theory_picked: np.ndarray
+
+    def simulation(self, quantity: str) -> np.ndarray:
+        """Trained values [instance, a]."""
+        return _pick(super().simulation(quantity), self.picked)
+
+    def theory(self, quantity: str) -> np.ndarray:
+        """Theory for the instances' own targets [instance, a]."""
+        return _pick(self._stacked(lambda part: part.theory(quantity)), self.theory_picked)
+
+    @cached_property
+    def flagged(self) -> np.ndarray:
+        """Sample ratios [a] where some instance's training or theory is not to be trusted."""
+        flags = self._stacked(
+            lambda part: np.concatenate([theory_flags(r.datasets) for r in part.own])[
+                :, part._columns
+            ]
+        )
+        return (~self.simulation("converged") | _pick(flags, self.theory_picked)).any(axis=0)
+
+    def _stacked(self, value: Any) -> np.ndarray:
+        """Theory [instance, a, lam]."""
+        blocks = len(self.trained)
+        parts = [
+            Ensemble(self.trained, self.own[start : start + blocks])
+            for start in range(0, len(self.own), blocks)
+        ]
+        return np.stack([value(part) for part in parts], axis=-1)
+
+
+def _pick(values: np.ndarray, index: np.ndarray) -> np.ndarray:
+    return np.take_along_axis(values, index[..., None], axis=2)[..., 0]
+
+
+class PathEnsemble:
+    """Trained paths of weight decays beside the theory of their targets."""
+
+    def __init__(self, trained: Sequence[Record], own: Sequence[Record]):
+        self._records = trained, own
+        self.lams = trained[0].datasets["lam"]
+        self.alphas = trained[0].datasets["alpha"]
+        self._shape = (sum(len(r.datasets["instance"]) for r in trained), len(self.alphas))
+
+    def at(self, lam: float) -> Selection:
+        """The ensemble at one weight decay."""
+        index = np.full(self._shape, self.lams.tolist().index(lam))
+        return Selection(*self._records, index, index)
+
+    def best(self) -> Selection:
+        """Each instance at the weight decay of least validation error; theory at its own best."""
+        trained = self._records[0]
+        errors = np.concatenate([r.datasets["validation_error"] for r in trained])
+        theory = np.stack([self.at(lam).theory("test_error") for lam in self.lams], axis=-1)
+        return Selection(*self._records, errors.argmin(axis=2), theory.argmin(axis=2))
+
+    def chosen(self) -> tuple[np.ndarray, np.ndarray]:
+        """Weight decays [instance, a] that :meth:`best` takes: in training, in theory."""
+        best = self.best()
+        return self.lams[best.picked], self.lams[best.theory_picked]
