@@ -17,7 +17,7 @@ import conditions
 import damage
 import kills
 import reruns
-from workspace import Workspace
+from workspace import FIGURES, Workspace
 
 
 class Tally:
@@ -49,11 +49,12 @@ def main() -> int:
     tally = Tally()
     with tempfile.TemporaryDirectory(prefix="hdattn-faults-") as name:
         folder = Path(name)
-        reference = _reference(folder / "reference", tally)
-        space = Workspace(folder / "kills")
+        figures = FIGURES[:1] if options.short else FIGURES
+        reference = _reference(Workspace(folder / "reference", figures), tally)
+        space = Workspace(folder / "kills", figures)
         failures = kills.survive_kills(space, reference, n_kills, options.seed)
         tally.line("kills survived", n_kills - len(failures), n_kills, failures)
-        failures = kills.refuse_second_run(Workspace(folder / "twice"))
+        failures = kills.refuse_second_run(Workspace(folder / "twice", figures))
         tally.line("second run in one folder refused", 1 - len(failures), 1, failures)
         _damage(space, reference, n_damage, options.seed, tally)
         _all(tally, reruns.exact_reruns(folder / "reruns", space))
@@ -61,8 +62,7 @@ def main() -> int:
     return int(tally.failed)
 
 
-def _reference(folder: Path, tally: Tally) -> dict[str, str]:
-    space = Workspace(folder)
+def _reference(space: Workspace, tally: Tally) -> dict[str, str]:
     run = space.run(cores=1)
     again = space.run()
     idle = "Nothing to be done" in again.stdout

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from workspace import ROOT, Workspace
 
-FIGURE = ("staging",)
+_FIGURES = ("staging",)  # enough: the circumstances act on every job alike
 _NOWHERE = "/proc/nowhere"  # cannot be made or written, not even by root
 
 # What changes -> (environment, flags, folder name).
@@ -32,22 +32,22 @@ HARMLESS: dict[str, tuple[dict[str, str], list[str], str]] = {
 def unnoticed(folder: Path, reference: dict[str, str]) -> Iterator[tuple[str, str]]:
     """Each circumstance with its failure, empty when the results are the reference's."""
     for name, (env, flags, place) in HARMLESS.items():
-        space = Workspace(folder / place)
+        space = Workspace(folder / place, _FIGURES)
         cores = 1 if name == "one core" else 2
         yield name, _differs(space, reference, lambda s, e=env, f=flags, c=cores: s.run(
-            *f, env=e, cores=c, figures=FIGURE))  # fmt: skip
-    space = Workspace(folder / "directory")
+            *f, env=e, cores=c))  # fmt: skip
+    space = Workspace(folder / "directory", _FIGURES)
     elsewhere = folder / "elsewhere"
     elsewhere.mkdir()
     yield "--directory from elsewhere", _differs(space, reference, lambda s: s.run(
-        "--directory", str(s.folder), cwd=elsewhere, figures=FIGURE))  # fmt: skip
+        "--directory", str(s.folder), cwd=elsewhere))  # fmt: skip
     old = os.umask(0o077)
     try:
-        space = Workspace(folder / "umask")
-        yield "umask 077", _differs(space, reference, lambda s: s.run(figures=FIGURE))
+        space = Workspace(folder / "umask", _FIGURES)
+        yield "umask 077", _differs(space, reference, lambda s: s.run())
     finally:
         os.umask(old)
-    yield "moved checkout", _moved(folder, reference)
+    yield "moved checkout", _moved(folder)
 
 
 def _differs(space: Workspace, reference: dict[str, str], run: Callable) -> str:
@@ -59,27 +59,23 @@ def _differs(space: Workspace, reference: dict[str, str], run: Callable) -> str:
     return ""
 
 
-def _moved(folder: Path, reference: dict[str, str]) -> str:
+def _moved(folder: Path) -> str:
     """Results moved to another folder: nothing is to be done there."""
-    shutil.move(folder / "plain", folder / "moved")
-    run = subprocess.run(
-        Workspace.command(Workspace.__new__(Workspace), figures=FIGURE),
-        cwd=folder / "moved",
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return "" if "Nothing to be done" in run.stdout + run.stderr else run.stdout + run.stderr
+    space = Workspace(folder / "plain, moved", _FIGURES)
+    shutil.rmtree(space.folder)
+    shutil.move(folder / "plain", space.folder)
+    output = space.run().stdout
+    return "" if "Nothing to be done" in output else output
 
 
 def full_disk(folder: Path) -> str:
     """A disk of 1 MB: one line says so, no broken file stays, and room lets the run go on."""
-    space = Workspace(folder / "full")
+    space = Workspace(folder / "full", _FIGURES)
     script = (
         f"mount -t tmpfs -o size=160k none {space.folder}/results && cd {space.folder} && {{ "
-        f"{' '.join(map(_quoted, space.command(figures=FIGURE)))}; "
+        f"{' '.join(map(_quoted, space.command()))}; "
         "mount -o remount,size=200m results; "
-        f"{' '.join(map(_quoted, space.command(figures=FIGURE)))}; }}"
+        f"{' '.join(map(_quoted, space.command()))}; }}"
     )
     (space.folder / "results").mkdir()
     return _in_namespace(script, "No space left on device")
@@ -87,11 +83,11 @@ def full_disk(folder: Path) -> str:
 
 def read_only(folder: Path) -> str:
     """A cache that cannot be written: one line names a file and the reason."""
-    space = Workspace(folder / "read-only")
+    space = Workspace(folder / "read-only", _FIGURES)
     (space.folder / "results/cache").mkdir(parents=True)
     script = (
         f"mount -t tmpfs -o ro none {space.folder}/results/cache && cd {space.folder} && "
-        f"{' '.join(map(_quoted, space.command(figures=FIGURE)))}"
+        f"{' '.join(map(_quoted, space.command()))}"
     )
     return _in_namespace(script, "Read-only file system")
 

@@ -15,11 +15,11 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 SCALE = "faults"
 FIGURES = ("staging", "learning_curves")
-# Two dozen jobs of a second or two: many moments to be killed at, in little time.
+# Forty jobs of a second or two: many moments to be killed at, in little time.
 SIZES = {
-    "staging": {"dim": 60, "instances": 2, "tau_max": {"softmax": 20, "bayes": 10}, "records": 5,
-                "base_points": 64},
-    "learning_curves": {"dim": 12, "small_dim": 8, "instances": 3, "block_size": 1,
+    "staging": {"dim": 60, "instances": 4, "block_size": 1, "records": 5, "base_points": 64,
+                "tau_max": {"softmax": 20, "bayes": 10}},
+    "learning_curves": {"dim": 12, "small_dim": 8, "instances": 3, "block_size": 3,
                         "test_samples": 1024, "alphas": [0.5, 2], "theory_alphas": [0.5, 2]},
 }  # fmt: skip
 # Wall times are stored beside the results; they are not results.
@@ -29,8 +29,9 @@ _TIMINGS = {"seconds"}
 class Workspace:
     """A working folder with a configuration of its own; the code is this checkout's."""
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, figures: tuple[str, ...] = FIGURES):
         self.folder = folder
+        self.figures = figures
         (folder / "config").mkdir(parents=True)
         for file in sorted((ROOT / "config").glob("*.yaml")):
             content = yaml.safe_load(file.read_text())
@@ -44,12 +45,12 @@ class Workspace:
         """Folder of the cached results."""
         return self.folder / "results" / "cache"
 
-    def command(self, *flags: str, cores: int = 2, figures: tuple[str, ...] = FIGURES) -> list[str]:
+    def command(self, *flags: str, cores: int = 2) -> list[str]:
         """The command a user types: the same one, whatever happened before."""
         return [
             *(sys.executable, "-m", "snakemake", "-s", str(ROOT / "Snakefile")),
             *("--cores", str(cores), *flags),
-            *("--config", f"scale={SCALE}", f"figures=[{','.join(figures)}]"),
+            *("--config", f"scale={SCALE}", f"figures=[{','.join(self.figures)}]"),
         ]
 
     def start(self, *flags: str, **options) -> subprocess.Popen[str]:
