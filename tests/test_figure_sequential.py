@@ -74,6 +74,11 @@ def test_pairs_compare_neighbouring_strengths_of_one_run():
     assert pairs == [(10.0, 50.0), (50.0, 40.0)]  # the second would fall below the diagonal
 
 
+def test_a_weaker_direction_that_alone_is_learnt_breaks_the_order():
+    ((strong, weak),) = consecutive([jump(1, 2.0, float("nan")), jump(2, 1.5, 30.0)])
+    assert weak.tau == 30.0 and not weak.tau > strong.tau
+
+
 @pytest.fixture(scope="module")
 def drawn(figure_project):
     """Figure and drawing of a tiny real run."""

@@ -21,7 +21,7 @@ CHECKED = (0.25, 0.5, 1.0)  # fractions of the time of the first split at which 
 
 @dataclass(frozen=True)
 class Case:
-    """Runs and flows of one activation; ``levels`` holds the scalars of its Bayes experiment."""
+    """Runs and flows of one activation; ``levels``: scalars of its Bayes experiment, if any."""
 
     activation: str
     section: MultiHead
@@ -33,7 +33,11 @@ class Case:
     def read(cls, name: str, records: dict[str, list[Record]], section: MultiHead) -> Case:
         """Case of activation ``name``, from all its blocks."""
         sgd, flow = (Trajectories.merge(records[f"{kind}_{name}"]) for kind in ("sgd", "flow"))
-        levels = {key: float(value) for key, value in records["bayes"][0].datasets.items()}
+        levels = {
+            key: float(value)
+            for record in records.get("bayes", [])
+            for key, value in record.datasets.items()
+        }
         return cls(name, section, sgd, flow, levels)
 
     @property

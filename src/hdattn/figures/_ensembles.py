@@ -37,8 +37,8 @@ class FlowModel(SpikeModel):
     @property
     def label(self) -> str:
         """What a figure calls it."""
-        law = "normal " if self.amplitudes == "gauss" else ""
-        return f"{law}{ALL_NAMES[self.activation]}, $H={self.heads}$"
+        law = r", normal $\theta$" if self.amplitudes == "gauss" else ""
+        return f"{ALL_NAMES[self.activation]}, $H={self.heads}${law}"
 
 
 class Ensemble(Strict):

@@ -87,12 +87,14 @@ def _decades(axis: Axis) -> None:
 
 
 def consecutive(jumps: list[Jump]) -> list[tuple[Jump, Jump]]:
-    """Pairs (stronger, next weaker) of the directions that one seed has learnt."""
+    """Pairs (stronger, next weaker) of the directions of one run of which the weaker is learnt.
+
+    The stronger one has the time NaN where it is not learnt: then the order is broken.
+    """
     ordered = sorted(jumps, key=lambda j: (j.case, j.source, j.instance, -j.std, j.spike))
-    same = (
-        (a, b) for a, b in itertools.pairwise(ordered) if _seed(a) == _seed(b) and a.std > b.std
-    )
-    return [(a, b) for a, b in same if np.isfinite([a.tau, b.tau]).all()]
+    pairs = itertools.pairwise(ordered)
+    same = ((a, b) for a, b in pairs if _seed(a) == _seed(b) and a.std > b.std)
+    return [(a, b) for a, b in same if np.isfinite(b.tau)]
 
 
 def _seed(jump: Jump) -> tuple[str, str, int]:
@@ -107,8 +109,8 @@ def order(axis: Axes, jumps: list[Jump]) -> None:
         marker = "o" if strong.source == "flow" else "s"
         look = {"color": filled, "marker": marker, "markersize": 2.5, "linestyle": ""}
         axis.plot(strong.tau, weak.tau, **look)
-    times = [jump.tau for pair in pairs for jump in pair] or [1.0, 10.0]
-    low, high = 0.7 * min(times), 1.5 * max(times)
+    known = [jump.tau for pair in pairs for jump in pair if np.isfinite(jump.tau)]
+    low, high = 0.7 * min(known, default=1), 1.5 * max(known, default=10)
     axis.plot([low, high], [low, high], color=style.GREY, linewidth=0.7, linestyle="--", zorder=0)
     axis.set(xscale="log", yscale="log", xlim=(low, high), ylim=(low, high))
     for side in (axis.xaxis, axis.yaxis):

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from hdattn.figures import style
 from hdattn.figures._ensembles import Flows
 from hdattn.figures._splits import row
+from hdattn.multihead.escape import crossing_time
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from hdattn.store import Record
 
+TOGETHER = 0.02  # heads whose final spread is below this have not split
 COLOURS = {"axes": style.BLUE, "corners": style.VERMILLION}
 
 
@@ -63,17 +67,28 @@ def second(axis: Axes, planes: dict[str, Flows]) -> Iterator[dict[str, Any]]:
     """Spread along both directions against time: the second split comes much later."""
     for name, flows in planes.items():
         for number, spike in enumerate(flows.flipping):
-            for i, spread in enumerate(flows.spread(spike)):
-                label = None
-                if i == 0:
-                    omega = rf"$\omega_{spike}={flows.model.std[spike]:g}$"
-                    label = f"$L={flows.model.tokens}$, {omega}"
-                look = {"linewidth": 0.8, "linestyle": "--" if number else "-", "label": label}
-                style.theory(axis, flows.tau[1:], spread[1:], COLOURS[name], **look)
+            spreads = flows.spread(spike)
+            halves = [_half_time(flows.tau, spread) for spread in spreads]
+            look = {"linewidth": 0.8, "linestyle": "--" if number else "-"}
+            for i, (spread, half) in enumerate(zip(spreads, halves, strict=True)):
+                label = _described(flows, spike, halves) if i == 0 else None
+                style.theory(axis, flows.tau[1:], spread[1:], COLOURS[name], label=label, **look)
+                yield row(name, "time of half the spread", half, instance=i, spike=spike)
                 for t, value in zip(flows.tau, spread, strict=True):
                     yield row(name, "spread", value, instance=i, spike=spike, tau=t)
     axis.set(xscale="log", yscale="log", xlim=(1, max(f.tau[-1] for f in planes.values())))
-    axis.set_ylim(1e-6, 100)
-    axis.set_xlabel(r"$\tau$")
-    axis.set_ylabel("head spread")
-    axis.legend(fontsize=6, loc="upper left")
+    axis.set(ylim=(1e-5, 1e4), xlabel=r"$\tau$", ylabel="head spread")
+    axis.legend(fontsize=6, loc="upper left", title="half reached at (median)", title_fontsize=6)
+
+
+def _half_time(tau: np.ndarray, spread: np.ndarray) -> float:
+    """When a spread [T] reaches half of what it is in the end; NaN where heads stay together."""
+    return crossing_time(tau, spread, spread[-1] / 2) if spread[-1] > TOGETHER else np.nan
+
+
+def _described(flows: Flows, spike: int, halves: list[float]) -> str:
+    """Entry of the legend, with the median over the flows that split."""
+    known = [half for half in halves if np.isfinite(half)]
+    when = rf"$\tau={float(f'{np.median(known):.2g}'):g}$" if known else "no split"
+    omega = rf"$\omega_{spike}={flows.model.std[spike]:g}$"
+    return f"$L={flows.model.tokens}$, {omega}: {when}"

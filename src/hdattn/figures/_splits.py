@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+NOTABLE = 0.02  # a smaller excursion is not shown
+
+
 def row(case: str, quantity: str, value: float, **where: Any) -> dict[str, Any]:
     places = {key: where.get(key) for key in ("instance", "head", "spike", "tau")}
     return {"case": case, "quantity": quantity, **places, "value": value}
@@ -26,12 +29,12 @@ def _case(flows: Flows) -> str:
 
 
 def trajectories(axis: Axes, flows: Flows, found: SplitStatistics) -> list[dict[str, Any]]:
-    """m_h1 of all heads and seeds in grey; the seed of the largest excursion in colour."""
+    """m_h1 of all heads and seeds in grey; the seed of the largest excursion, if any, in colour."""
     spike, rows = flows.flipping[0], []
     seed, head = np.unravel_index(np.argmax(found.excursion), found.excursion.shape)
     for i, trajectory in enumerate(flows.m[..., spike]):
         for h, values in enumerate(trajectory.T):
-            wanderer = i == seed and h == head
+            wanderer = i == seed and h == head and found.excursion.max() > NOTABLE
             colour = style.VERMILLION if wanderer else style.BLUE if i == seed else style.LIGHT_GREY
             look = {"linewidth": 1.4 if wanderer else 0.9 if i == seed else 0.4}
             look["zorder"] = 4 if wanderer else 3 if i == seed else 1
@@ -84,7 +87,7 @@ def histogram(axis: Axes, singles: list[Flows], stats: list[SplitStatistics]) ->
             place += 1
         axis.annotate(
             f"$H={flows.model.heads}$",
-            (place - 0.5 - len(set(counts[0]) | set(counts[1])) / 2, 1.08),
+            (place - 0.5 - len(set(counts[0]) | set(counts[1])) / 2, 1.04),
             ha="center",
             fontsize=7,
         )
@@ -93,8 +96,8 @@ def histogram(axis: Axes, singles: list[Flows], stats: list[SplitStatistics]) ->
     axis.bar(positions - 0.2, early, 0.4, color=style.LIGHT_GREY, label="at the split")
     axis.bar(positions + 0.2, late, 0.4, color=style.BLUE, label="at the end")
     axis.set_xticks(positions, labels, fontsize=6, rotation=60)
-    axis.set_ylim(0, 1.25)
+    axis.set_ylim(0, 1.4)
     axis.set_yticks([0, 0.5, 1])
     axis.set_xlabel("sizes of the two groups")
     axis.set_ylabel("fraction of seeds")
-    axis.legend(fontsize=6, loc="center right", bbox_to_anchor=(1.0, 0.65))
+    axis.legend(fontsize=6.5, loc="upper center", ncols=2)

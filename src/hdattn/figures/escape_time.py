@@ -70,7 +70,7 @@ class Section(Timed, SizeScan):
     sigma: Positive = physics(
         0.1, "Random starts of the flow are N(0, sigma^2 / dim).", le=SIGMA_LIMIT
     )
-    random_dims: PositiveGrid = size((1e2, 1e4, 1e6), "Dimensions D of the random starts.")
+    random_dims: PositiveGrid = size((1e2, 1e4), "Dimensions D of the random starts.")
     random_seeds: Count = size(8, "Random starts at each of these dimensions.")
     random_points: SobolPoints = size(8192, "Sobol points in all of a flow from a random start.")
     tau_random: Positive = size(90, "Last time of these flows.")

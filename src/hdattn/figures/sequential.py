@@ -79,7 +79,6 @@ def experiments(section: Section, seed: int) -> dict[str, list[Experiment]]:
     times = (section.tau_sgd, section.records)
     sizes = {"seeds": section.seeds, "block_size": BLOCK}
     return {
-        "bayes": [_multihead.bayes(section)],
         "sgd_bayes": [_multihead.sgd(section, "bayes", *times, d) for d in data],
         "flow_bayes": [_multihead.flow(section, "bayes", *times, d) for d in data],
         **{
