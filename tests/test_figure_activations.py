@@ -15,7 +15,13 @@ CONFIG = Path(__file__).parents[1] / "config" / "multihead.yaml"
 TINY = {
     **{"heads": 2, "mean": [0.8, 0], "std": [0, 2], "dim": 150, "dims": [60, 100], "instances": 4},
     **{"tau_max": {"softmax": 8, "softmax1": 8, "bayes": 8}, "records": 9, "base_points": 128},
-    **{"tau_dims": 6, "seeds": 1, "points": 256, "tau_points": 20, "tau_flow": 200},
+    **{
+        "tau_dims": {"softmax1": 6, "bayes": 6},
+        "seeds": 1,
+        "points": 256,
+        "tau_points": 20,
+        "tau_flow": 200,
+    },
 }
 
 
@@ -54,6 +60,8 @@ def test_runs_of_the_figure_staging_are_shared(scale):
         ({"dims": [500]}, "dims: [500] will not do; give at least 2"),
         ({"batch": 10}, "batch = 10 is above 250 / 50 at the smallest; lower it"),
         ({"tau_max": {"sigmoid": 1}}, "map softmax and softmax1 and bayes (or one of them)"),
+        ({"tau_max": {"bayes": 9}}, "tau_dims: 'softmax' is not in tau_max"),
+        ({"tau_dims": {"relu": 1}}, "tau_dims: 'relu' is not in tau_max"),
         ({"heads": 1}, "heads: one head cannot specialise"),
     ],
 )
@@ -91,7 +99,8 @@ def test_b_softmax_reaches_the_bayes_line_and_softmax_stays_above(drawn):
 def test_validation_covers_every_activation_and_dimension_and_agrees(drawn):
     rows = drawn[1].validation
     points = {(r["point"].split()[0], r["point"].split()[-1]) for r in rows}
-    assert points == {(a, f"D={d}") for a in section(TINY).activations for d in (60, 100, 150)}
+    scanned = {(a, f"D={d}") for a in ("softmax1", "bayes") for d in (60, 100, 150)}
+    assert points == scanned | {("softmax", "D=150")}
     assert {"output scale c", "mean bias b_h"} < {r["quantity"] for r in rows}
     agree = [r["verdict"] == validation.AGREE for r in rows]
     # four instances at the smallest sizes: first-order corrections in 1/D and little more

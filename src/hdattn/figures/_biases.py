@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,23 +29,34 @@ def table_row(case: Case, quantity: str, source: str, value: float, **where: Any
     }
 
 
-def biases(axis: Axes, case: Case) -> Iterator[dict[str, Any]]:
-    """b_h and c of the run nearest to the median distance from its flow."""
+def biases(axis: Axes, case: Case, gradient: Mapping[str, np.ndarray]) -> Iterator[dict[str, Any]]:
+    """b_h and c of the run nearest to the median distance from its flow, and of a gradient flow."""
+    dashed = {"linewidth": 0.5, "linestyle": "--"}
+    for name, colour, columns in (
+        ("b", style.GREEN, gradient["b"][0].T),
+        ("c", style.BLACK, gradient["c"][:1]),
+    ):
+        for head, values in enumerate(columns):
+            style.theory(axis, gradient["tau"][1:], values[1:], colour, **dashed)
+            for tau, value in zip(gradient["tau"], values, strict=True):
+                where = {"head": head if name == "b" else None, "tau": tau}
+                yield table_row(case, name, "gradient flow", value, instance=0, **where)
     number, dim = int(case.sgd.instance[case.example]), case.section.dim
     for run, source in ((case.flow, "flow"), (case.sgd, "sgd")):
         lines = [("b", style.GREEN, h, run.b[case.example, :, h]) for h in range(run.b.shape[2])]
         lines.append(("c", style.BLACK, None, run.c[case.example]))
         for name, colour, head, values in lines:
             if source == "flow":
-                style.theory(axis, run.tau, values, colour, linewidth=0.9)
+                style.theory(axis, run.tau[1:], values[1:], colour, linewidth=0.9)
             else:
                 look = {"method": "sgd", "markersize": 1.8}
-                style.simulation(axis, run.tau, values, None, colour, **look)
+                style.simulation(axis, run.tau[1:], values[1:], None, colour, **look)
             for tau, value in zip(run.tau, values, strict=True):
                 yield table_row(
                     case, name, source, value, dim=dim, instance=number, head=head, tau=tau
                 )
-    axis.set(xlabel=r"$\tau$", ylabel="softmax-1: $b_h$ (green) and $c$", xlim=(0, run.tau[-1]))
+    axis.set(xlabel=r"$\tau$", ylabel="softmax-1: $b_h$ (green) and $c$", xscale="log")
+    axis.set_xlim(1, gradient["tau"][-1])
 
 
 def bias_rows(case: Case, figure: str) -> Iterator[dict[str, Any]]:

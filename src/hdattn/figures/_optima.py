@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hdattn.store import Record
 
 OPTIMUM_SECONDS = 3e-5  # for one point in all and head
+MARKER = {"marker": style.MARKERS["other"], "markersize": 2.6}
 Point = tuple[dict[str, Any], int]
 
 
@@ -119,7 +120,7 @@ class Curve:
         """Line with a marker at each point, hollow where it is flagged."""
         colour = style.MEANING[self.activation]
         style.theory(axis, self.x, values, colour, **look)
-        where = {"markersize": 2.6, "flagged": self.flagged}
+        where = {"markersize": MARKER["markersize"], "flagged": self.flagged}
         style.simulation(axis, self.x, values, None, colour, **where)
 
     def rows(self, panel: str, x_name: str) -> Iterator[dict[str, Any]]:

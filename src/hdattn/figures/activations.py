@@ -47,9 +47,20 @@ class Section(Timed, MultiHead, Ensemble):
     dims: Annotated[tuple[Dimension, ...], Field(min_length=2)] = size(
         (250, 500), "Smaller dimensions D, at which SGD is compared with the flow as well."
     )
-    tau_dims: Positive = size(60, "Last time of SGD and flow at the smaller dimensions.")
+    tau_dims: TauMax = size(
+        {"softmax": 60, "softmax1": 60, "bayes": 60},
+        "Activations compared at the smaller dimensions, each with the time at which it ends.",
+    )
     seeds: Annotated[Count, Field(ge=1)] = size(3, "Gradient flows of each activation.")
     tau_flow: Positive = size(6000, "Last time of the gradient flows.")
+
+    @field_validator("tau_dims")
+    @classmethod
+    def _shown(cls, tau_dims: dict[str, float], info: ValidationInfo) -> dict[str, float]:
+        missing = set(tau_dims) - set(info.data.get("tau_max", ALL_NAMES))
+        if missing:
+            raise ValueError(f"{min(missing)!r} is not in tau_max; name activations that are shown")
+        return tau_dims
 
     @field_validator("dims")
     @classmethod
@@ -68,6 +79,10 @@ class Section(Timed, MultiHead, Ensemble):
         """The same at dimension ``dim``."""
         return self.model_copy(update={"dim": dim})
 
+    def sizes(self, name: str) -> tuple[int, ...]:
+        """Dimensions at which SGD is run with an activation."""
+        return (*self.dims, self.dim) if name in self.tau_dims else (self.dim,)
+
     def model(self, name: str) -> FlowModel:
         """Model of the gradient flows."""
         keys = ("tokens", "heads", "mean", "std")
@@ -80,9 +95,8 @@ def experiments(section: Section, seed: int) -> dict[str, list[Experiment]]:
     for dim in (*section.dims, section.dim):
         here = section.at(dim)
         data = _multihead.data_blocks(here, seed)
-        for name in section.activations:
-            last = section.tau_max[name]
-            tau = last if dim == section.dim else min(last, section.tau_dims)
+        last = section.tau_max if dim == section.dim else section.tau_dims
+        for name, tau in last.items():
             times = FLOW_STEPS * (section.records - 1) + 1
             roles[f"sgd_{name}_{dim}"] = [
                 _multihead.sgd(here, name, tau, section.records, d) for d in data
@@ -103,19 +117,21 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
     cases = {
         (name, dim): _case(name, dim, records, section)
         for name in section.activations
-        for dim in (*section.dims, section.dim)
+        for dim in section.sizes(name)
     }
     for name in section.activations:
         model = section.model(name)
         gradient = Flows.merge(records[f"gradient_{name}"], model, section.seeds)
         drawing.table += _losses(axes[0], cases[name, section.dim], gradient)
-        scan = [cases[name, dim] for dim in (*section.dims, section.dim)]
-        drawing.table += _deviations(axes[1], scan)
+        scan = [cases[name, dim] for dim in section.sizes(name)]
+        if len(scan) > 1:
+            drawing.table += _deviations(axes[1], scan)
         drawing.flagged += gradient.flags() + [flag for case in scan for flag in _flags(case)]
         drawing.validation += [row for case in scan for row in _validation(case)]
     _finish_losses(axes[0], cases[section.activations[0], section.dim].levels["bayes_risk"])
     if ONE in section.activations:
-        drawing.table += biases(axes[2], cases[ONE, section.dim])
+        gradient = records[f"gradient_{ONE}"][0].datasets
+        drawing.table += biases(axes[2], cases[ONE, section.dim], gradient)
     _legend(figure, section)
     return drawing
 

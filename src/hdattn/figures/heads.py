@@ -14,7 +14,7 @@ from hdattn.experiment import Experiment
 from hdattn.fields import Count, Positive, physics, size
 from hdattn.figures import style
 from hdattn.figures._multihead import ALL_NAMES, SpikeModel, Vector
-from hdattn.figures._optima import Curve, OptimumKeys, bayes_curve, optimum_curves
+from hdattn.figures._optima import MARKER, Curve, OptimumKeys, bayes_curve, optimum_curves
 from hdattn.figures.drawing import Drawing
 from hdattn.multihead.bayes import bayes_point
 from hdattn.multihead.priors import DiscretePrior
@@ -192,7 +192,7 @@ def _legend(figure: Figure, axis: Axes) -> None:
     from matplotlib.patches import Patch
 
     handles: list[Any] = [
-        Line2D([], [], color=style.MEANING[name], label=label, marker="o", markersize=2.6)
+        Line2D([], [], color=style.MEANING[name], label=label, **MARKER)
         for name, label in ALL_NAMES.items()
     ]
     risk = {"color": style.MEANING["bayes_risk"], "linestyle": "--"}

@@ -12,7 +12,14 @@ from hdattn.experiment import Experiment
 from hdattn.fields import Count, PositiveGrid, physics, size
 from hdattn.figures import style
 from hdattn.figures._multihead import ALL_NAMES, SpikeModel, Spreads
-from hdattn.figures._optima import OPTIMUM_SECONDS, Curve, OptimumKeys, bayes_curve, optimum_curves
+from hdattn.figures._optima import (
+    MARKER,
+    OPTIMUM_SECONDS,
+    Curve,
+    OptimumKeys,
+    bayes_curve,
+    optimum_curves,
+)
 from hdattn.figures.drawing import Drawing
 
 if TYPE_CHECKING:
@@ -192,7 +199,7 @@ def _legend(figure: Figure) -> None:
     from matplotlib.lines import Line2D
 
     handles = [
-        Line2D([], [], color=style.MEANING[name], label=label, marker="o", markersize=2.6)
+        Line2D([], [], color=style.MEANING[name], label=label, **MARKER)
         for name, label in ALL_NAMES.items()
     ]
     risk = {"color": style.MEANING["bayes_risk"], "linestyle": "--"}
