@@ -24,6 +24,7 @@ from hdattn.singlehead.amp_run import AmpRun, Log, State
 from hdattn.singlehead.attention import Array
 from hdattn.singlehead.observations import Observations, logit_differences
 from hdattn.singlehead.problem import Problem
+from hdattn.singlehead.state_evolution import ChannelFactory, make_channel
 
 DENOISERS = ("soft", "bayes")
 TINY = 1e-12
@@ -47,7 +48,8 @@ class MessagePassing:
     denoiser: soft (towards the trained head: prox of the loss and denoiser of the penalty) or
     bayes (posterior mean). The problem's alpha must be that of the observations. overlaps: M of
     the state evolution at each iteration; with it, v_hat is Stein's estimate wherever S is not
-    zero, which stays right when the prox jumps.
+    zero, which stays right when the prox jumps. channel: for soft, another channel than softmax
+    attention with the square loss.
     """
 
     observations: Observations
@@ -55,6 +57,7 @@ class MessagePassing:
     denoiser: str = "soft"
     damping: float = 0.0
     overlaps: Array | None = None
+    channel: ChannelFactory = make_channel
 
     def __post_init__(self):
         if not 0 <= self.damping < 1:
@@ -64,8 +67,10 @@ class MessagePassing:
                 f"alpha = {self.problem.alpha:g}, but the samples make {self.observations.alpha:g}"
             )
         soft = self.denoiser == "soft"
-        self.output: OutputStep = (ErmOutput if soft else BayesOutput)(
-            self.observations, self.problem
+        self.output: OutputStep = (
+            ErmOutput(self.observations, self.problem, self.channel)
+            if soft
+            else BayesOutput(self.observations, self.problem)
         )
         self.input: InputStep = (PenaltyInput if soft else BayesInput)(self.problem)
 

@@ -40,10 +40,10 @@ class OutputStep(Protocol):
 class ErmOutput:
     """f = C^{-1}(z* - omega)/V at the global minimum z* of l(y, z) + |z - omega|_C^2/(2V)."""
 
-    def __init__(self, observations: Observations, problem: Problem):
-        self.channel = make_channel(problem, nodes=8)  # its own points are not used
-        self.y = self.channel.read(observations.labels)
+    def __init__(self, observations: Observations, problem: Problem, channel=make_channel):
+        self.channel = channel(problem, 0)
         self.scores = observations.label_scores(problem.beta0)
+        self.y = self.channel.label(self.scores)
 
     def __call__(self, omega: Array, V: float) -> Output:
         """Both minima of the prox, and the better of them."""

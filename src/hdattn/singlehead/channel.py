@@ -74,10 +74,6 @@ class Channel(ABC):
         """Label y [., n] of label scores z0' [K, n]."""
 
     @abstractmethod
-    def read(self, attention: np.ndarray) -> np.ndarray:
-        """Label y [., n] of label attention matrices [T, T, n]."""
-
-    @abstractmethod
     def label_logits(self, block: Block) -> np.ndarray:
         """The student's logits that reproduce the label as well as can be, [K, n]."""
 
@@ -112,6 +108,10 @@ class Channel(ABC):
             scores = np.ascontiguousarray(label_scores[:, part])
             noise = np.ascontiguousarray(eta[:, part])
             self.blocks.append(Block(weights[part], scores, noise, self.label(scores)))
+
+    @abstractmethod
+    def error(self, Q: float, M: float) -> float:
+        """Test error of a head with the overlaps Q and M against fresh labels."""
 
     def coarse(self) -> Channel | None:
         """A channel of fewer points, from whose fixed point that of this one is near."""

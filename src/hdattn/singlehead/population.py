@@ -6,6 +6,7 @@ enter, h_ab - h_aa, with Var h_ab = 1 + delta_ab times Q (or Q0 + noise/2, or M 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -71,12 +72,21 @@ def error_floor(
 ) -> tuple[float, float]:
     """Least error on the ray S = c S0 (Q = c^2 Q0, M = c Q0) and the c >= 0 that reaches it."""
 
-    def error(log_c: float) -> float:
-        c = np.exp(log_c)
-        return attention_error(c * c * Q0, c * Q0, prior_variance, beta, beta0, tokens)
+    def error(Q: float, M: float) -> float:
+        return attention_error(Q, M, prior_variance, beta, beta0, tokens)
 
-    centre = np.log(beta0 / beta)
-    best = minimize_scalar(
-        error, bounds=(centre - 4.0, centre + 0.5), method="bounded", options={"xatol": 1e-7}
-    )
+    return least_on_ray(error, Q0, beta0 / beta)
+
+
+def least_on_ray(
+    error: Callable[[float, float], float], Q0: float, scale: float
+) -> tuple[float, float]:
+    """Least error(Q, M) of S = c S0 and the c, somewhat above or much below scale."""
+
+    def on_ray(log_c: float) -> float:
+        c = np.exp(log_c)
+        return error(c * c * Q0, c * Q0)
+
+    bounds = (np.log(scale) - 4.0, np.log(scale) + 0.5)
+    best = minimize_scalar(on_ray, bounds=bounds, method="bounded", options={"xatol": 1e-7})
     return float(best.fun), float(np.exp(best.x))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from hdattn.singlehead.channel import ChannelMoments
 from hdattn.singlehead.denoisers import PENALTIES
-from hdattn.singlehead.population import attention_error, error_floor
+from hdattn.singlehead.population import attention_error, error_floor, least_on_ray
 from hdattn.singlehead.problem import Problem
 
 JUMPY = 1e-3  # jump probability from which a point is flagged
@@ -110,11 +111,20 @@ def build_solution(
     rank_fraction: float = 0.0,
     replicon: float = 0.0,
     flags: tuple[str, ...] = (),
+    error: Callable[[float, float], float] | None = None,
     **rest,
 ) -> Solution:
-    """A Solution from (Q, M, V), the channel's moments and what else is known; adds the errors."""
+    """A Solution from (Q, M, V), the channel's moments and what else is known; adds the errors.
+
+    error: test error of (Q, M) where it is not that of softmax attention.
+    """
     physics = (problem.label_variance, problem.beta, problem.beta0, problem.tokens)
     Q, M, V = order
+    Q0 = problem.target.Q0
+    if error is None:
+        floor = error_floor(Q0, *physics)
+    else:
+        floor = least_on_ray(error, Q0, problem.beta0 / problem.beta)
     solution = Solution(
         problem=problem,
         Q=Q,
@@ -123,9 +133,9 @@ def build_solution(
         q_hat=moments.q_hat,
         m_hat=moments.m_hat,
         v_hat=moments.v_hat,
-        Q0=problem.target.Q0,
-        test_error=attention_error(Q, M, *physics),
-        test_error_floor=error_floor(problem.target.Q0, *physics)[0],
+        Q0=Q0,
+        test_error=attention_error(Q, M, *physics) if error is None else error(Q, M),
+        test_error_floor=floor[0],
         train_loss=moments.train_loss,
         penalty_value=penalty_value,
         rank_fraction=rank_fraction,

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from hdattn.errors import UserError
 from hdattn.singlehead.channel import Channel
 from hdattn.singlehead.denoisers import PENALTIES
 from hdattn.singlehead.fixed_point import Outcome, find_fixed_point
-from hdattn.singlehead.many_tokens import SCRAMBLES, ManyTokenChannel
-from hdattn.singlehead.population import attention_error
+from hdattn.singlehead.many_tokens import ManyTokenChannel
 from hdattn.singlehead.problem import Problem
 from hdattn.singlehead.solution import Solution, build_solution
 from hdattn.singlehead.starts import best_start
@@ -29,6 +30,7 @@ def solve(
     tol: float = 1e-8,
     max_iterations: int = 150,
     start: tuple[float, float, float] | None = None,
+    channel: ChannelFactory | None = None,
 ) -> Solution:
     """Solve one point.
 
@@ -38,19 +40,22 @@ def solve(
     tol: largest change of (log Q, atanh M/sqrt(Q Q0), log V) at the fixed point; where
     the prox jumps the grid map is only continuous to about 3e-6, and that is then asked.
     start: (Q, M, V). When the iteration fails from there, the point is approached from stronger
-    penalties. Returns a Solution; non-convergence is told by `converged` and `residual`.
+    penalties. channel: another channel than softmax attention with the square loss, such as a
+    subclass of SampledChannel (docs/add-a-channel.md); it has no lambda -> 0 limit.
+    Returns a Solution; non-convergence is told by `converged` and `residual`.
     """
-    path = Continuation(nodes=nodes, tol=tol, max_iterations=max_iterations, start=start)
+    path = Continuation(nodes, tol, max_iterations, start, channel or make_channel)
     return path.solve(problem, 0.0)
 
 
 def make_channel(problem: Problem, nodes: int) -> Channel:
-    """The output channel of a problem."""
-    parameters = (problem.label_variance, problem.beta, problem.beta0)
+    """Softmax attention with the square loss, nodes = 0: for samples that are given one by one."""
     if problem.tokens == 2:
-        return TwoTokenChannel(*parameters, nodes)
-    points = 2 ** int(np.ceil(np.log2(nodes**4 / 6)))
-    return ManyTokenChannel(*parameters, problem.tokens, points // SCRAMBLES)
+        return TwoTokenChannel(problem.label_variance, problem.beta, problem.beta0, nodes)
+    return ManyTokenChannel(problem, nodes)
+
+
+ChannelFactory = Callable[[Problem, int], Channel]
 
 
 def solve_curve(problem: Problem, alphas, **options) -> list[Solution]:
@@ -77,6 +82,7 @@ class Continuation:
     tol: float = 1e-8
     max_iterations: int = 150
     start: tuple[float, float, float] | None = None
+    channel: ChannelFactory = make_channel
     known: list[tuple[float, np.ndarray]] = field(default_factory=list)
     inverse: np.ndarray | None = None
 
@@ -84,8 +90,10 @@ class Continuation:
         """Solve the problem at the place `where` of the path, say log alpha."""
         began = time.perf_counter()
         if problem.lam == 0:
+            if self.channel is not make_channel:
+                raise UserError("lam = 0: this channel has no limit lambda -> 0; give lam > 0")
             return solve_ridgeless(problem)
-        channel = make_channel(problem, self.nodes)
+        channel = self.channel(problem, self.nodes)
         point = self._start(problem, where)
         outcome = find_fixed_point(
             problem, channel, point, self.tol, self.max_iterations, self.inverse
@@ -136,11 +144,17 @@ def _finish(outcome: Outcome, began: float) -> Solution:
         replicon=D2 * v2 / (2 * problem.alpha * moments.v_hat**2),
         input_channel=input_channel,
         quadrature_error=_quadrature_error(sweep, outcome.point),
+        error=_own_error(sweep.channel),
         converged=outcome.converged,
         iterations=outcome.iterations,
         residual=residual,
         seconds=time.perf_counter() - began,
     )
+
+
+def _own_error(channel: Channel):
+    """Test error of the channel, unless it is softmax attention's, whose floors are remembered."""
+    return None if isinstance(channel, (TwoTokenChannel, ManyTokenChannel)) else channel.error
 
 
 def _quadrature_error(sweep: Sweep, point: np.ndarray) -> dict[str, float]:
@@ -159,8 +173,7 @@ def _quadrature_error(sweep: Sweep, point: np.ndarray) -> dict[str, float]:
         decode(point + shift, problem.target.Q0)
         for shift in (images - images.mean(0)) @ np.linalg.pinv(np.eye(3) - J).T
     ]
-    physics = (problem.label_variance, problem.beta, problem.beta0, problem.tokens)
-    found = [(Q, M, V, attention_error(Q, M, *physics)) for Q, M, V in orders]
+    found = [(Q, M, V, sweep.channel.error(Q, M)) for Q, M, V in orders]
     errors = np.std(found, axis=0, ddof=1) / np.sqrt(len(replicas))
     return dict(zip(("Q", "M", "V", "test_error"), errors.tolist(), strict=True))
 
@@ -174,6 +187,7 @@ def _vanished(outcome: Outcome, began: float) -> Solution:
         problem,
         (0.0, 0.0, 0.0),
         moments,
+        error=_own_error(outcome.sweep.channel),
         converged=True,
         iterations=outcome.iterations,
         residual=0.0,

@@ -15,7 +15,7 @@ from hdattn.singlehead.bayes_optimal import bayes_trajectory
 from hdattn.singlehead.denoisers import PENALTIES
 from hdattn.singlehead.population import attention_error
 from hdattn.singlehead.problem import Problem
-from hdattn.singlehead.state_evolution import NODES, make_channel
+from hdattn.singlehead.state_evolution import NODES, ChannelFactory, make_channel
 
 SMALL = 1e-10  # Q over Q0 and V that stand for zero in the channel
 SETTLED = 1e-9  # relative change in an iteration from which on nothing is computed anew
@@ -36,7 +36,12 @@ class Trajectory:
 
 
 def state_evolution_trajectory(
-    problem: Problem, iterations: int, *, damping: float = 0.0, nodes: int = NODES
+    problem: Problem,
+    iterations: int,
+    *,
+    damping: float = 0.0,
+    nodes: int = NODES,
+    channel: ChannelFactory = make_channel,
 ) -> Trajectory:
     """Follow message passing with the soft threshold (or the problem's other penalty).
 
@@ -44,14 +49,14 @@ def state_evolution_trajectory(
     correlated, which is exact without damping and at the fixed point.
     """
     target, alpha = problem.target, problem.alpha
-    penalty, channel = PENALTIES[problem.penalty], make_channel(problem, nodes)
+    penalty, output = PENALTIES[problem.penalty], channel(problem, nodes)
     rows, hats = [(0.0, 0.0, 1 / problem.beta**2, np.nan)], None
     for _ in range(iterations):
         Q, M, V, _ = rows[-1]
         if len(rows) > 2 and np.allclose(rows[-1], rows[-2], rtol=SETTLED, atol=SMALL):
             rows.append(rows[-1])
             continue
-        moments = channel.moments(max(Q, SMALL * target.Q0), M, max(V, SMALL))
+        moments = output.moments(max(Q, SMALL * target.Q0), M, max(V, SMALL))
         new = np.array([moments.v_hat, moments.m_hat, np.sqrt(moments.q_hat)])
         hats = new if hats is None else (1 - damping) * new + damping * hats
         v_hat, m_hat, noise = hats
@@ -64,7 +69,8 @@ def state_evolution_trajectory(
         objective = moments.train_loss + problem.lam_eff / alpha * estimate.penalty
         rows.append((estimate.Q, estimate.M, estimate.D / (2 * alpha * v_hat), objective))
     Q, M, V, objective = np.array(rows).T
-    return Trajectory(Q, M, V, objective, _errors(problem, Q, M, problem.beta))
+    errors = np.array([output.error(*pair) for pair in zip(Q, M, strict=True)])
+    return Trajectory(Q, M, V, objective, errors)
 
 
 def bayes_optimal_trajectory(problem: Problem, iterations: int) -> Trajectory:
@@ -74,14 +80,8 @@ def bayes_optimal_trajectory(problem: Problem, iterations: int) -> Trajectory:
     the attention does better (``BayesOptimal.bayes_test_error``).
     """
     q = bayes_trajectory(problem, iterations)
-    errors = _errors(problem, q, q, problem.beta0)
+    beta0 = problem.beta0
+    physics = (problem.label_variance, beta0, beta0, problem.tokens)
+    errors = np.array([attention_error(overlap, overlap, *physics) for overlap in q])
     before = np.concatenate([[np.nan], errors[:-1]])
     return Trajectory(q, q, problem.target.Q0 - q, before, errors)
-
-
-def _errors(problem: Problem, Q: Array, M: Array, beta: float) -> Array:
-    P = problem.label_variance
-    pairs = zip(Q, M, strict=True)
-    return np.array(
-        [attention_error(q, m, P, beta, problem.beta0, problem.tokens) for q, m in pairs]
-    )

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.special import expit
 
 from hdattn.singlehead.channel import Block, Channel
+from hdattn.singlehead.population import attention_error
 from hdattn.singlehead.quadrature import pair_grid
 
 COVARIANCE = np.array([[3.0, 1.0], [1.0, 3.0]])
@@ -24,14 +25,24 @@ STEP_TOLERANCE = 1e-5  # the step after it is quadratically smaller, about 1e-10
 
 
 class TwoTokenChannel(Channel):
-    """beta, beta0: inverse temperatures; nodes (even): lattice points across the ball per axis."""
+    """beta, beta0: inverse temperatures; nodes (even): lattice points across the ball per axis.
+
+    nodes = 0: no points of its own, for samples that are given one by one.
+    """
 
     def __init__(self, prior_variance: float, beta: float, beta0: float, nodes: int):
+        self.beta, self.beta0, self.nodes = beta, beta0, nodes
+        if not nodes:
+            super().__init__(COVARIANCE, prior_variance)
+            return
         grid = pair_grid(nodes, nodes)
         super().__init__(COVARIANCE, prior_variance, cell=grid.steps[0] / np.sqrt(12))
-        self.beta, self.beta0, self.nodes = beta, beta0, nodes
         scores = np.sqrt(prior_variance) * colour(grid.first)
         self.add_points(grid.weights, scores, colour(grid.second))
+
+    def error(self, Q, M):
+        """Test error E ||Y - A_S||^2."""
+        return attention_error(Q, M, self.prior_variance, self.beta, self.beta0)
 
     def coarse(self):
         """Ten nodes: a tenth of the points, and right to about 1e-3."""
@@ -42,10 +53,6 @@ class TwoTokenChannel(Channel):
     def label(self, scores):
         """y = s(beta0 z0')."""
         return expit(self.beta0 * scores)
-
-    def read(self, attention):
-        """The diagonal: y1 and y2."""
-        return np.ascontiguousarray(attention[[0, 1], [0, 1]])
 
     def label_logits(self, block: Block):
         """beta0 z0'/beta, where the loss vanishes."""
