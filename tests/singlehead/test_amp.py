@@ -395,6 +395,16 @@ def test_command_prints_iterates_beside_theory(command):
     assert result["lbfgs_distance"] < 1e-3
 
 
+def test_command_compares_with_direct_training_too(command):
+    import json
+
+    line = "singlehead amp --alpha 2 --lam 0.1 --dim 24 --penalty frobenius --compare --json"
+    status, out, _ = command(line)
+    result = json.loads(out)
+    assert status == 0
+    assert result["objective"][-1] == pytest.approx(result["lbfgs_objective"], rel=1e-6)
+
+
 def test_command_that_does_not_converge_exits_with_1_state_and_advice(command):
     status, out, err = command("singlehead amp --alpha 2 --lam 0.1 --dim 20 --iterations 2 --json")
     assert status == 1 and '"status": "unfinished"' in out and "allow more iterations" in err

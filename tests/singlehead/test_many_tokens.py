@@ -12,13 +12,13 @@ from hdattn.singlehead.erm import draw_start, train
 from hdattn.singlehead.example_channels import HuberLoss, LinearAttention
 from hdattn.singlehead.many_tokens import ManyTokenChannel
 from hdattn.singlehead.measure import measure
-from hdattn.singlehead.objective import score_map
 from hdattn.singlehead.population import attention_error, sampled_error
 from hdattn.singlehead.problem import Problem
 from hdattn.singlehead.sampled_channel import product_variances
 from hdattn.singlehead.samples import SampleStream, draw_teacher
 from hdattn.singlehead.state_evolution import make_channel, solve
 from hdattn.singlehead.targets import Spectrum
+from hdattn.singlehead.token_basis import score_map
 from hdattn.singlehead.two_tokens import TwoTokenChannel, steepest_concavity
 
 P = 1.75  # Q0 + noise/2 at kappa0 = .5, noise = .5

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hdattn.commands.output import emit, warn
-from hdattn.commands.parsing import Command, as_json, not_yet, option, refuse, unwanted
+from hdattn.commands.parsing import Command, as_json, option, refuse, unwanted
 from hdattn.commands.singlehead_options import data_target, problem_options
 from hdattn.commands.singlehead_train import sample_batches, sample_count
 from hdattn.commands.values import COUNT, POSITIVE, WHOLE, Number
@@ -94,8 +94,6 @@ def _refuse(values: dict[str, Any]) -> None:
             raise UserError("--start: trained is for --denoiser soft, whose fixed point it is")
     elif not values["lam"]:
         raise UserError("--lam: message passing needs a value above 0; for the limit, say, 1e-4")
-    if values["penalty"] == "frobenius" and (values["compare"] or values["start"] == "trained"):
-        raise not_yet("training of a symmetric S (--penalty frobenius)")
 
 
 def _prepare(values: dict[str, Any]) -> tuple[Problem, Teacher, MessagePassing]:
@@ -134,7 +132,8 @@ def _train(passing: MessagePassing, values: dict[str, Any]) -> dict[str, Any]:
     from hdattn.singlehead.erm import fit
 
     began = time.perf_counter()
-    fitted = fit(passing.observations, lam=values["lam"], kappa=values["kappa"])
+    head = "direct" if values["penalty"] == "frobenius" else "tied"
+    fitted = fit(passing.observations, lam=values["lam"], kappa=values["kappa"], head=head)
     seconds = time.perf_counter() - began
     return {"S": fitted.S, "objective": fitted.objective, "seconds": seconds}
 

@@ -8,12 +8,12 @@ from scipy.special import expit
 from hdattn.singlehead.amp_run import AmpRun
 from hdattn.singlehead.attention import Array
 from hdattn.singlehead.measure import test_losses
-from hdattn.singlehead.objective import score_map
 from hdattn.singlehead.observations import Observations, logit_differences
 from hdattn.singlehead.population import row_gaussians, row_softmax
 from hdattn.singlehead.problem import Problem
 from hdattn.singlehead.quadrature import gaussian_trapezoid, sigmoid_step
 from hdattn.singlehead.samples import CHUNK, SampleStream
+from hdattn.singlehead.token_basis import score_map
 
 LABEL_POINTS = 256  # quasi-random noises behind a mean label: right to about 1e-3 of its spread
 

@@ -13,9 +13,11 @@ from hdattn.singlehead.sampled_channel import SampledChannel
 class ChannelLoss:
     """Sum of l(y, z(S)) over a training set, for :func:`hdattn.singlehead.erm.fit`.
 
-    channel: a subclass of SampledChannel. Labels are made from the noisy scores of the target,
-    which the attention that the samples come with reveals.
+    channel: a subclass of SampledChannel, for a symmetric S. Labels are made from the noisy scores
+    of the target, which the attention that the samples come with reveals.
     """
+
+    symmetric = True
 
     def __init__(self, observations: Observations, problem: Problem, channel: type[SampledChannel]):
         self.observations, self.channel = observations, channel(problem, 0)

@@ -19,9 +19,9 @@ import numpy as np
 from hdattn.singlehead.attention import Array
 from hdattn.singlehead.channel import Block
 from hdattn.singlehead.newton import eliminate
-from hdattn.singlehead.objective import score_map
 from hdattn.singlehead.population import attention_error
 from hdattn.singlehead.sampled_channel import SampledChannel, row_maps
+from hdattn.singlehead.token_basis import score_map
 from hdattn.singlehead.two_tokens import steepest_concavity
 
 

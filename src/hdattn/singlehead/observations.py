@@ -12,7 +12,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from hdattn.singlehead.attention import Array, softmax_rows
-from hdattn.singlehead.objective import AttentionLoss, basis_pairs, score_map
+from hdattn.singlehead.objective import AttentionLoss
+from hdattn.singlehead.token_basis import basis_pairs, score_map
 
 
 class Observations(AttentionLoss):

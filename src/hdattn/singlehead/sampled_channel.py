@@ -17,9 +17,9 @@ import numpy as np
 from hdattn.singlehead.attention import Array
 from hdattn.singlehead.channel import Block, Channel
 from hdattn.singlehead.newton import descend, response
-from hdattn.singlehead.objective import basis_pairs, score_map
 from hdattn.singlehead.problem import Problem
 from hdattn.singlehead.quadrature import sobol_gaussians
+from hdattn.singlehead.token_basis import basis_pairs, score_map
 from hdattn.singlehead.two_tokens import LONGEST_STEP
 
 SCRAMBLES = 4
