@@ -12,7 +12,8 @@ from hdattn.figures import deactivation, style
 
 CONFIG = Path(__file__).parents[1] / "config" / "multihead.yaml"
 TINY = {
-    **{"dim": 50, "instances": 4, "block_size": 2, "tau_sgd": 20, "base_points": 256},
+    **{"dim": 50, "instances": 4, "block_size": 2, "base_points": 256},
+    **{"tau_sgd": {"softmax1": 20, "bayes": 20}},
     **{"gamma": 0.25, "sequences": 2000, "tested": 512, "points": 256, "tau_max": 300},
     "many": {"heads": 4, "mean": [0.8, 0], "std": [0, 2]},
 }
@@ -36,6 +37,7 @@ def test_project_configuration_holds_the_base_sets(scale):
     [
         ({"heads": 0}, "heads: 0 will not do; give a number of at least"),
         ({"many": {"heads": 1}}, "many.heads: one head cannot specialise"),
+        ({"tau_sgd": {"bayes": 40}}, "map each of softmax1, bayes to a time"),
         ({"sequences": 10}, "sequences: 10 will not do; give a number of at least 1000"),
     ],
 )

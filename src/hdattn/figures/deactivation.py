@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from hdattn.experiment import Experiment
 from hdattn.fields import Count, Positive, physics, size
@@ -37,7 +37,10 @@ class Section(MultiHead):
     flow_dim: Annotated[Positive, Field(ge=10)] = physics(
         10000, "Dimension D that sets the size of the seeds of the gradient flow."
     )
-    tau_sgd: Positive = size(40, "Time at which SGD and its flow end.")
+    tau_sgd: dict[str, Positive] = size(
+        {"softmax1": 300, "bayes": 40},
+        "Time at which SGD and its flow end; the biases of softmax-1 take long.",
+    )
     tau_max: Positive = size(3000, "Time at which the gradient flow ends.")
     points: Annotated[SobolPoints, Field(ge=64)] = size(
         4096, "Sobol points of the gradient flow in all, with their images, a power of two."
@@ -48,6 +51,13 @@ class Section(MultiHead):
     tested: Annotated[Count, Field(ge=256)] = size(
         2048, "D-dimensional sequences on which each run of SGD is tested."
     )
+
+    @field_validator("tau_sgd")
+    @classmethod
+    def _complete(cls, tau_sgd: dict[str, float]) -> dict[str, float]:
+        if set(tau_sgd) != set(SHOWN):
+            raise ValueError(f"{tau_sgd} will not do; map each of {', '.join(SHOWN)} to a time")
+        return tau_sgd
 
 
 def experiments(section: Section, seed: int) -> dict[str, list[Experiment]]:
@@ -61,8 +71,8 @@ def experiments(section: Section, seed: int) -> dict[str, list[Experiment]]:
     roles = {}
     for name in SHOWN:
         sources = {
-            "sgd": [_multihead.sgd(section, name, section.tau_sgd, 2, d) for d in data],
-            "flow": [_multihead.flow(section, name, section.tau_sgd, 2, d) for d in data],
+            "sgd": [_multihead.sgd(section, name, section.tau_sgd[name], 2, d) for d in data],
+            "flow": [_multihead.flow(section, name, section.tau_sgd[name], 2, d) for d in data],
         }
         seen = {source: [e.parameters for e in group] for source, group in sources.items()}
         inputs = {
@@ -162,7 +172,7 @@ def _validation(section: Section, name: str, record: Record) -> Iterator[dict[st
     theory, simulation = (over_heads(record, source, "mean") for source in ("flow", "sgd"))
     for group, text in enumerate(GROUPS):
         yield validation.paired_row(
-            f"{name} tau={section.tau_sgd:g} {text} sign",
+            f"{name} tau={section.tau_sgd[name]:g} {text} sign",
             theory[:, group],
             simulation[:, group],
             constant,
