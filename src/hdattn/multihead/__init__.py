@@ -20,6 +20,8 @@ __getattr__, __dir__, __all__ = lazy_names(
         "flow": "Flow FlowProblem solve_flow",
         "loss_parts": "LossParts decompose_loss",
         "optima": "Optimum find_optimum",
+        "pruning": "PruningCurve prune",
+        "trained_heads": "Heads train_heads",
         "order_parameters": "initial_order_parameters",
         "sgd": "SgdResult run_sgd",
         "splitting": "SplitStatistics split_statistics",
