@@ -21,7 +21,7 @@ def section(changes=None, scale="default"):
     return configuration.load(merged).sections["amp"]
 
 
-@pytest.mark.parametrize("scale, dim", [("smoke", 30), ("default", 80), ("paper", 200)])
+@pytest.mark.parametrize("scale, dim", [("smoke", 36), ("default", 80), ("paper", 200)])
 def test_project_configuration(scale, dim):
     merged = {"figures": "amp", "scale": scale, "amp": yaml.safe_load(CONFIG.read_text())["amp"]}
     loaded = configuration.load(merged).sections["amp"]

@@ -21,7 +21,7 @@ def section(changes=None, scale="default"):
     return configuration.load(merged).sections["bayes"]
 
 
-@pytest.mark.parametrize("scale, dim", [("smoke", 30), ("default", 80), ("paper", 200)])
+@pytest.mark.parametrize("scale, dim", [("smoke", 28), ("default", 80), ("paper", 200)])
 def test_project_configuration(scale, dim):
     yaml_section = yaml.safe_load(CONFIG.read_text())["bayes"]
     merged = {"figures": "bayes", "scale": scale, "bayes": yaml_section}
