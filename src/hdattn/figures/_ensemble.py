@@ -130,5 +130,5 @@ def allowances(quantity: str, small: Ensemble) -> dict[float, float]:
 
 def rank_allowances(ensemble: Ensemble) -> dict[float, float]:
     """The same for the rank fraction: one eigenvalue, ``1/d``, at each alpha."""
-    constants = 1 / ensemble.theory("rank_fraction").mean(axis=0)
+    constants = 1 / np.maximum(ensemble.theory("rank_fraction").mean(axis=0), 1 / ensemble.dim)
     return dict(zip(ensemble.alphas.tolist(), constants.tolist(), strict=True))

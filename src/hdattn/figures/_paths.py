@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any
@@ -120,11 +120,12 @@ class Selection(Ensemble):
     """An ensemble at one weight decay for each instance and alpha.
 
     ``trained`` are the blocks of paths, ``own`` the theory, all blocks at one weight decay after
-    the other; ``picked`` and ``theory_picked`` [instance, a] number the weight decays.
+    the other; ``picked`` and ``theory_picked`` [instance, a] number the weight decays of each, the
+    latter None where theory has not been solved.
     """
 
     picked: np.ndarray
-    theory_picked: np.ndarray
+    theory_picked: np.ndarray | None
 
     def simulation(self, quantity: str) -> np.ndarray:
         """Trained values [instance, a]."""
@@ -137,14 +138,12 @@ class Selection(Ensemble):
     @cached_property
     def flagged(self) -> np.ndarray:
         """Sample ratios [a] where some instance's training or theory is not to be trusted."""
-        flags = self._stacked(
-            lambda part: np.concatenate([theory_flags(r.datasets) for r in part.own])[
-                :, part._columns
-            ]
-        )
-        return (~self.simulation("converged") | _pick(flags, self.theory_picked)).any(axis=0)
+        bad = ~self.simulation("converged")
+        if self.theory_picked is not None:
+            bad |= _pick(self._stacked(_theory_flags), self.theory_picked)
+        return bad.any(axis=0)
 
-    def _stacked(self, value: Any) -> np.ndarray:
+    def _stacked(self, value: Callable[[Ensemble], np.ndarray]) -> np.ndarray:
         """Theory [instance, a, lam]."""
         blocks = len(self.trained)
         parts = [
@@ -154,32 +153,48 @@ class Selection(Ensemble):
         return np.stack([value(part) for part in parts], axis=-1)
 
 
+def _theory_flags(part: Ensemble) -> np.ndarray:
+    flags = np.concatenate([theory_flags(record.datasets) for record in part.own])
+    return flags[:, part._columns]
+
+
 def _pick(values: np.ndarray, index: np.ndarray) -> np.ndarray:
     return np.take_along_axis(values, index[..., None], axis=2)[..., 0]
 
 
 class PathEnsemble:
-    """Trained paths of weight decays beside the theory of their targets."""
+    """Trained paths of weight decays beside the theory of their targets.
 
-    def __init__(self, trained: Sequence[Record], own: Sequence[Record]):
+    ``solved`` are the weight decays of the theory, all of them unless given.
+    """
+
+    def __init__(
+        self,
+        trained: Sequence[Record],
+        own: Sequence[Record],
+        solved: Sequence[float] | None = None,
+    ):
         self._records = trained, own
         self.lams = trained[0].datasets["lam"]
         self.alphas = trained[0].datasets["alpha"]
+        self._solved = self.lams.tolist() if solved is None else list(solved)
         self._shape = (sum(len(r.datasets["instance"]) for r in trained), len(self.alphas))
 
     def at(self, lam: float) -> Selection:
         """The ensemble at one weight decay."""
-        index = np.full(self._shape, self.lams.tolist().index(lam))
-        return Selection(*self._records, index, index)
+        known = lam in self._solved
+        theory = np.full(self._shape, self._solved.index(lam)) if known else None
+        return Selection(
+            *self._records, np.full(self._shape, self.lams.tolist().index(lam)), theory
+        )
 
     def best(self) -> Selection:
         """Each instance at the weight decay of least validation error; theory at its own best."""
         trained = self._records[0]
         errors = np.concatenate([r.datasets["validation_error"] for r in trained])
-        theory = np.stack([self.at(lam).theory("test_error") for lam in self.lams], axis=-1)
+        theory = np.stack([self.at(lam).theory("test_error") for lam in self._solved], axis=-1)
         return Selection(*self._records, errors.argmin(axis=2), theory.argmin(axis=2))
 
-    def chosen(self) -> tuple[np.ndarray, np.ndarray]:
-        """Weight decays [instance, a] that :meth:`best` takes: in training, in theory."""
-        best = self.best()
-        return self.lams[best.picked], self.lams[best.theory_picked]
+    def chosen(self) -> np.ndarray:
+        """Weight decays [instance, a] that :meth:`best` takes in training."""
+        return self.lams[self.best().picked]

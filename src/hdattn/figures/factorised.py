@@ -156,7 +156,7 @@ def _draw_decays(
     alphas, lams = limit.datasets["alpha"], limit.datasets["lam"]
     style.theory(axis, alphas, lams, colour)
     add_rows(drawing, quantity="best_lam", series="theory", alpha=alphas, value=lams, head=head)
-    columns = np.log(paths.chosen()[0]).T
+    columns = np.log(paths.chosen()).T
     mean, error = np.array([mean_and_error(column) for column in columns]).T
     middle = np.exp(mean)
     # bars of the logarithm
@@ -206,7 +206,7 @@ def _draw_scan(axis: Axes, records, section: Section, head: str, base, drawing: 
 
 def _at_ends(paths: PathEnsemble, label: str) -> list[str]:
     """Where most instances chose an end of the weight decays tried."""
-    trained = paths.chosen()[0]
+    trained = paths.chosen()
     ends = np.isin(trained, paths.lams[[0, -1]]).mean(axis=0) > 0.5
     return [
         f"{label}: the best weight decay tried is the last one at alpha = {alpha:g}"

@@ -24,7 +24,7 @@ RULES = {
         *("multihead/flows", "multihead/optimum", "multihead/optima", "multihead/bayes_curve"),
         *("multihead/pruning", "multihead/deactivation"),
         *("singlehead/bayes_optimal", "singlehead/best_regularisation"),
-        "singlehead/amp_state_evolution",
+        *("singlehead/amp_state_evolution", "singlehead/ridgeless", "singlehead/thresholds"),
     ),
     "train": ("multihead/sgd", "singlehead/erm", "singlehead/erm_path", "singlehead/amp"),
 }

@@ -3,7 +3,7 @@
 Parameters: ``data, seed, block, block_size`` of the data experiment (the input ``data``), and
 ``alphas, lams, kappa, beta, head, task, test_samples``. With ``validation_samples``, the errors on
 that many samples of a third stream are there too, from which a weight decay can be chosen without
-looking at the test samples.
+looking at the test samples. ``tolerance`` replaces that of the optimiser.
 """
 
 from __future__ import annotations
@@ -74,6 +74,7 @@ def _train(
         kappa=kappa,
         start=draw_start(parameters["data"], parameters["seed"], instance, kappa, head=head),
         head=head,
+        tolerance=parameters.get("tolerance"),
     )
     held_out = partial(_held_out, parameters, data, position)
     test, target = held_out("test", parameters["test_samples"]), teacher(data, position)
