@@ -13,7 +13,7 @@ from hdattn.figures._bayes import OPTIMAL
 
 CONFIG = Path(__file__).parents[1] / "config" / "singlehead.yaml"
 TINY = {"dim": 24, "small_dim": 16, "instances": 3, "block_size": 3, "test_samples": 2048}
-TINY |= {"iterations": 80, "nodes": 8, "alphas": [0.5, 2], "theory_alphas": [0.2, 0.5, 2]}
+TINY |= {"iterations": 150, "nodes": 8, "alphas": [0.5, 2], "theory_alphas": [0.2, 0.5, 2]}
 
 
 def section(changes=None, scale="default"):
