@@ -58,7 +58,6 @@ def test_runs_of_the_figure_staging_are_shared(scale):
         ({"dims": [500, 250]}, "dims: [500, 250] must increase, without repeats, and stay below"),
         ({"dims": [500, 1000]}, "and stay below dim"),
         ({"dims": [500]}, "dims: [500] will not do; give at least 2"),
-        ({"batch": 10}, "batch = 10 is above 250 / 50 at the smallest; lower it"),
         ({"tau_max": {"sigmoid": 1}}, "map softmax and softmax1 and bayes (or one of them)"),
         ({"tau_max": {"bayes": 9}}, "tau_dims: 'softmax' is not in tau_max"),
         ({"tau_dims": {"relu": 1}}, "tau_dims: 'relu' is not in tau_max"),

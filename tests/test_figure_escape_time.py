@@ -70,9 +70,7 @@ def test_smaller_dimensions_have_more_runs_in_as_many_jobs():
         assert len(blocks) == 2
         assert sum(block.parameters["block_size"] for block in blocks) == runs
         assert all(block.parameters["start"] == {"kind": "pairs", "feature": 1} for block in blocks)
-    assert (
-        len(set(with_inputs(e for group in groups.values() for e in group))) == 4 + 2 * 8 + 8 + 8
-    )
+    assert len(set(with_inputs(e for group in groups.values() for e in group))) == 4 + 2 * 8 + 8 + 8
 
 
 @pytest.fixture(scope="module")

@@ -43,8 +43,6 @@ def test_project_configuration_holds_the_base_sets(scale):
         ({"softmax": {"tokens": 2}}, "softmax heads never specialise at tokens = 2"),
         ({"gaussian": {"std": [0, 1]}}, "has 2 entries where mean has 3"),
         ({"softmax": {"activation": "tanh"}}, "softmax.activation"),
-        ({"sigma": 0.4}, "sigma: 0.4 will not do; give a number of at most 0.3"),
-        ({"batch": 40}, "batch: 40 is above dim / 50 = 20"),
         ({"points": 1000}, "points: 1000 is not a power of two"),
         ({"tau_flow": {"softmax": 3}}, "map each of flipping, softmax, gaussian to a time"),
         ({"seeds": 1}, "seeds: 1 will not do; give a number of at least 2"),

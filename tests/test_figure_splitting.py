@@ -44,7 +44,6 @@ def test_project_configuration_holds_the_base_sets(scale):
         ({"axes": {"tokens": 2}}, "with 2 their growth rate vanishes"),
         ({"axes": {"activation": "bayes"}}, "the figure is about softmax heads"),
         ({"axes": {"mean": [0.8, 0], "std": [0, 1]}}, "two entries of std must be positive"),
-        ({"sigma": 0.4}, "sigma: 0.4 will not do; give a number of at most 0.3"),
         ({"plane_seeds": {"axes": 3}}, "map each of axes, corners to a number"),
     ],
 )

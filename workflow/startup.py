@@ -76,6 +76,9 @@ def prepare(
     A read-only call only warns. Otherwise files that cannot be trusted, or that other physics
     code made, are set aside by renaming, so that this run makes them anew.
     """
+    for name, section in configured.sections.items():
+        for doubt in section.doubts():
+            _warn(f"{name}.{doubt}")
     if not read_only and run_lock.take():
         _warn("the last run here was killed: its lock is removed, and this run goes on")
     cache = Path(CACHE)

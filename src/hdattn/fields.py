@@ -83,15 +83,31 @@ class Strict(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
+    def doubts(self) -> list[str]:
+        """Lines ``key: value is ...`` about values that are legal, but beyond the theory."""
+        lines = []
+        for name, info in type(self).model_fields.items():
+            limit, reason = (info.json_schema_extra or {}).get("usual", (None, ""))
+            if limit is not None and getattr(self, name) > limit:
+                lines.append(f"{name}: {getattr(self, name):g} is above {limit:g}: {reason}")
+        return lines
+
 
 def size(default: Any, description: str, **kwargs: Any) -> Any:
     """Field that a scale may override: a size, a grid, a number of instances."""
     return Field(default, description=description, json_schema_extra={"size": True}, **kwargs)
 
 
-def physics(default: Any, description: str, **kwargs: Any) -> Any:
-    """Field that the built-in scales may not override: a parameter of the model."""
-    return Field(default, description=description, json_schema_extra={"size": False}, **kwargs)
+def physics(
+    default: Any, description: str, *, usual: tuple[float, str] | None = None, **kwargs: Any
+) -> Any:
+    """Field that the built-in scales may not override: a parameter of the model.
+
+    ``usual`` is the largest value that the theory covers, and what is lost above it; a larger
+    one is warned of (:meth:`Strict.doubts`).
+    """
+    extra = {"size": False} | ({"usual": list(usual)} if usual else {})
+    return Field(default, description=description, json_schema_extra=extra, **kwargs)
 
 
 def is_size(model: type[BaseModel], name: str) -> bool:

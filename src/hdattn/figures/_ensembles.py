@@ -11,7 +11,7 @@ from pydantic import Field
 
 from hdattn.experiment import Experiment
 from hdattn.fields import Count, Positive, Strict, physics, size
-from hdattn.figures._multihead import ALL_NAMES, SIGMA_LIMIT, SobolPoints, SpikeModel
+from hdattn.figures._multihead import ALL_NAMES, USUAL_SIGMA, SobolPoints, SpikeModel
 from hdattn.multihead.escape import crossing_time, head_spread
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class FlowModel(SpikeModel):
 class Ensemble(Strict):
     """Keys of the flows of many seeds."""
 
-    sigma: Positive = physics(0.1, "Initial weights are N(0, sigma^2 / dim).", le=SIGMA_LIMIT)
+    sigma: Positive = physics(0.1, "Initial weights are N(0, sigma^2 / dim).", usual=USUAL_SIGMA)
     flow_dim: Annotated[Positive, Field(ge=10)] = physics(
         10000, "Dimension D that sets the size of the seeds of the flows."
     )

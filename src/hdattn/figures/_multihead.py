@@ -22,7 +22,7 @@ HARMLESS_BATCH = 50
 NORMAL_SECONDS = 1e-8  # to draw one component of a token, and to learn from it
 STEP_SECONDS = 2e-4  # overhead of one SGD step
 POINT_SECONDS = 1e-6  # of the flow, for one point and one unit of tau
-SIGMA_LIMIT = 0.3  # largest start that the theory of the plateau takes for zero
+USUAL_SIGMA = (0.3, "heads do not start near zero, as the plateau theory has it")
 
 Vector = Annotated[tuple[Number, ...], Field(min_length=1)]
 Spreads = Annotated[tuple[NonNegative, ...], Field(min_length=1)]
@@ -101,27 +101,16 @@ class MultiHead(SpikeModel):
     """Keys of the model and of its simulations that figures with SGD have."""
 
     gamma: Positive = physics(0.5, "Learning-rate scale: SGD has the rate gamma batch / dim.")
-    sigma: Positive = physics(0.1, "Initial weights are N(0, sigma^2 / dim).", le=SIGMA_LIMIT)
+    sigma: Positive = physics(0.1, "Initial weights are N(0, sigma^2 / dim).", usual=USUAL_SIGMA)
     dim: Annotated[Count, Field(ge=HARMLESS_BATCH)] = size(1000, "Dimension D of the tokens.")
     batch: Count | None = size(
-        None, "Sequences per step, at most dim / 50; the largest such number unless given."
+        None, "Sequences per step; dim / 50 unless given, above which the flow may not describe it."
     )
     instances: Annotated[Count, Field(ge=2)] = size(8, "Independent runs.")
     block_size: Count = size(4, "Runs that one job does side by side.")
     base_points: SobolPoints = size(
         4096, "Sobol points of the flow before symmetrisation, a power of two."
     )
-
-    @field_validator("batch")
-    @classmethod
-    def _small(cls, batch: int | None, info: ValidationInfo) -> int | None:
-        dim = info.data.get("dim")
-        if batch is not None and dim is not None and batch > dim / HARMLESS_BATCH:
-            raise ValueError(
-                f"{batch} is above dim / {HARMLESS_BATCH} = {dim / HARMLESS_BATCH:g}, where the "
-                "theory no longer holds; lower it, or leave it out"
-            )
-        return batch
 
     @field_validator("block_size")
     @classmethod
@@ -132,6 +121,22 @@ class MultiHead(SpikeModel):
                 f"{block_size} does not divide instances = {instances}; make instances a multiple"
             )
         return block_size
+
+    def doubts(self) -> list[str]:
+        """Also a batch that the flow may not describe."""
+        lines = super().doubts()
+        dim = self.smallest_dim
+        if self.batch is not None and self.batch > dim / HARMLESS_BATCH:
+            lines.append(
+                f"batch: {self.batch} is above dim / {HARMLESS_BATCH} = {dim / HARMLESS_BATCH:g}: "
+                "the flow may not describe it"
+            )
+        return lines
+
+    @property
+    def smallest_dim(self) -> int:
+        """Smallest dimension that is simulated."""
+        return self.dim
 
     @property
     def start(self) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from hdattn.figures import _multihead, style, validation
 from hdattn.figures._biases import bias_rows, biases, table_row
 from hdattn.figures._cases import Case
 from hdattn.figures._ensembles import Ensemble, FlowModel, Flows, ensemble
-from hdattn.figures._multihead import ALL_NAMES, HARMLESS_BATCH, MultiHead
+from hdattn.figures._multihead import ALL_NAMES, USUAL_SIGMA, MultiHead
 from hdattn.figures._sizes import Dimension
 from hdattn.figures._ticks import plain_ticks
 from hdattn.figures._timed import TAU_MAX, TauMax, Timed
@@ -41,7 +41,7 @@ class Section(Timed, MultiHead, Ensemble):
 
     known: ClassVar[Mapping[str, str]] = ALL_NAMES
 
-    sigma: Positive = physics(0.1, "Initial weights are N(0, sigma^2 / dim).", le=0.3)
+    sigma: Positive = physics(0.1, "Initial weights are N(0, sigma^2 / dim).", usual=USUAL_SIGMA)
     tau_max: TauMax = size({"softmax": 200, "softmax1": 100, "bayes": 100}, TAU_MAX)
     records: Annotated[Count, Field(ge=5)] = size(41, "Times at which SGD is recorded.")
     dims: Annotated[tuple[Dimension, ...], Field(min_length=2)] = size(
@@ -68,12 +68,12 @@ class Section(Timed, MultiHead, Ensemble):
         every = [*dims, info.data.get("dim", np.inf)]
         if any(b <= a for a, b in itertools.pairwise(every)):
             raise ValueError(f"{list(dims)} must increase, without repeats, and stay below dim")
-        batch = info.data.get("batch")
-        if batch is not None and batch > dims[0] / HARMLESS_BATCH:
-            raise ValueError(
-                f"batch = {batch} is above {dims[0]} / {HARMLESS_BATCH} at the smallest; lower it"
-            )
         return dims
+
+    @property
+    def smallest_dim(self) -> int:
+        """Smallest dimension that is simulated."""
+        return self.dims[0]
 
     def at(self, dim: int) -> Section:
         """The same at dimension ``dim``."""

@@ -15,7 +15,7 @@ from hdattn.figures._escape import LEARNT, QUANTITIES, Curve, draw_difference, d
 from hdattn.figures._multihead import (
     NAMES,
     POINT_SECONDS,
-    SIGMA_LIMIT,
+    USUAL_SIGMA,
     SobolPoints,
     Spreads,
     Vector,
@@ -68,7 +68,7 @@ class Section(Timed, SizeScan):
         return dims
 
     sigma: Positive = physics(
-        0.1, "Random starts of the flow are N(0, sigma^2 / dim).", le=SIGMA_LIMIT
+        0.1, "Random starts of the flow are N(0, sigma^2 / dim).", usual=USUAL_SIGMA
     )
     random_dims: PositiveGrid = size((1e2, 1e4), "Dimensions D of the random starts.")
     random_seeds: Count = size(8, "Random starts at each of these dimensions.")

@@ -13,7 +13,7 @@ from hdattn.experiment import Experiment
 from hdattn.fields import Count, NonNegative, Number, Positive, Strict, physics, size
 from hdattn.figures import style
 from hdattn.figures._activation_names import ActivationName, colour, label
-from hdattn.figures._multihead import ALL_NAMES, SIGMA_LIMIT, SobolPoints
+from hdattn.figures._multihead import ALL_NAMES, USUAL_SIGMA, SobolPoints
 from hdattn.figures._pruning import Panel, doubts, gather, impossible, method, row, rows
 from hdattn.figures.drawing import Drawing
 
@@ -51,7 +51,7 @@ class Section(Strict):
     activations: Annotated[tuple[ActivationName, ...], Field(min_length=1, max_length=4)] = physics(
         tuple(ALL_NAMES), "Activations shown; the name of an extension is one."
     )
-    sigma: Positive = physics(0.1, "Initial weights are N(0, sigma^2 / dim).", le=SIGMA_LIMIT)
+    sigma: Positive = physics(0.1, "Initial weights are N(0, sigma^2 / dim).", usual=USUAL_SIGMA)
     flow_dim: Annotated[Positive, Field(ge=10)] = physics(
         10000, "Dimension D that sets the size of the seeds of the flows."
     )
