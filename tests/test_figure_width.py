@@ -36,7 +36,7 @@ def test_the_penalty_on_s_is_the_same_at_all_widths():
         (block,) = roles[f"tied {kappa:g}"]
         found = block.parameters
         assert found["lams"][0] * np.sqrt(found["kappa"]) == pytest.approx(0.1)
-    assert roles["own"][0].parameters["lam"] == pytest.approx(0.1)
+    assert roles["own"][0].parameters["lams"] == [0.1]
 
 
 @pytest.fixture(scope="module")

@@ -218,3 +218,15 @@ def test_a_training_set_that_cannot_fit_is_refused_with_its_size():
         UserError, match=r"4e\+08 samples at dim = 10000, alpha = 4 need about 64 TB"
     ):
         sample_count(data, 4)
+
+
+def test_curves_at_several_weight_decays_are_those_at_each(tmp_path, data):
+    shared = {**THEORY, **BLOCK, "alphas": [1, 4]}
+    del shared["lam"]
+    found = _make(
+        tmp_path, "singlehead/state_evolution", {**shared, "lams": [0.3, 0.1]}, data=data[0]
+    )[1].datasets
+    alone = _make(tmp_path, "singlehead/state_evolution", {**shared, "lam": 0.1}, data=data[0])[1]
+    assert found["lam"].tolist() == [0.3, 0.1] and found["Q"].shape == (2, 2, 2)
+    for name in ("Q", "rank_fraction", "atom_at_zero", "edges"):
+        np.testing.assert_array_equal(found[name][:, 1], alone.datasets[name])

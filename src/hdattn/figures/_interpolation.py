@@ -8,6 +8,7 @@ import numpy as np
 
 from hdattn.figures import style, validation
 from hdattn.figures._curves import CurvePanel, add_rows
+from hdattn.figures._paths import at_lam
 from hdattn.figures._ticks import plain_ticks
 from hdattn.figures.drawing import Drawing
 
@@ -32,7 +33,8 @@ def draw_errors(axes, records: dict[str, list[Record]], paths: PathEnsemble, s: 
         axes, ("train_loss", "test_error"), ("training loss per sample", "test error"), strict=True
     ):
         panel = CurvePanel(axis, quantity, drawing)
-        for lam, record, colour in zip(s.lams, records["limit"], style.SERIES, strict=False):
+        for number, (lam, colour) in enumerate(zip(s.lams, style.SERIES, strict=False)):
+            record = at_lam(records["limit"][0], number)
             panel.limit(record, colour, rf"$\lambda=10^{{{np.log10(lam):g}}}$", lam=lam)
             draw = panel.ensemble if lam in s.solved_lams else panel.markers
             draw(paths.at(lam), colour, "lbfgs", lam=lam)
@@ -130,7 +132,8 @@ def draw_recovery(axis: Axes, records, ensemble: Selection, s: Section, drawing:
     panel = CurvePanel(axis, "overlap_error", drawing)
     least = s.recovery_lams[0]
     colours = dict(zip(s.lams, style.SERIES, strict=False))
-    for lam, record in zip(s.recovery_lams, records["clean limit"], strict=True):
+    for number, lam in enumerate(s.recovery_lams):
+        record = at_lam(records["clean limit"][0], number)
         label = rf"$\lambda=10^{{{np.log10(lam):g}}}$"
         panel.limit(record, colours.get(lam, style.GREY), label, lam=lam, noise=0.0)
     (ridgeless,) = records["clean ridgeless"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,14 +12,13 @@ from pydantic import AfterValidator
 
 from hdattn.experiment import Experiment
 from hdattn.fields import Positive
-from hdattn.figures._ensemble import Ensemble, theory_flags
+from hdattn.figures._ensemble import Ensemble, theory_flags, theory_values
 from hdattn.figures._singlehead import (
     EVALUATIONS,
     FLOP_RATE,
     GRADIENT_FLOP,
     SingleHead,
     data_blocks,
-    own_curves,
 )
 
 if TYPE_CHECKING:
@@ -98,30 +97,13 @@ def path_trainings(
     ]
 
 
-def own_paths(
-    section: SingleHead,
-    seed: int,
-    dim: int,
-    alphas: Sequence[float],
-    lams: Sequence[float],
-    kappa: float,
-    **more: Any,
-) -> list[Experiment]:
-    """Theory for the instances' own spectra, at one weight decay after the other."""
-    return [
-        curve
-        for lam in lams
-        for curve in own_curves(section, seed, dim, alphas, lam, kappa, **more)
-    ]
-
-
 @dataclass(frozen=True, eq=False)
 class Selection(Ensemble):
     """An ensemble at one weight decay for each instance and alpha.
 
-    ``trained`` are the blocks of paths, ``own`` the theory, all blocks at one weight decay after
-    the other; ``picked`` and ``theory_picked`` [instance, a] number the weight decays of each, the
-    latter None where theory has not been solved.
+    ``trained`` and ``own`` are the blocks of paths and of their theory; ``picked`` and
+    ``theory_picked`` [instance, a] number the weight decays of each, the latter None where theory
+    has not been solved.
     """
 
     picked: np.ndarray
@@ -133,29 +115,19 @@ class Selection(Ensemble):
 
     def theory(self, quantity: str) -> np.ndarray:
         """Theory for the instances' own targets [instance, a]."""
-        return _pick(self._stacked(lambda part: part.theory(quantity)), self.theory_picked)
+        return self._solved(lambda datasets: theory_values(datasets, quantity))
 
     @cached_property
     def flagged(self) -> np.ndarray:
         """Sample ratios [a] where some instance's training or theory is not to be trusted."""
         bad = ~self.simulation("converged")
         if self.theory_picked is not None:
-            bad |= _pick(self._stacked(_theory_flags), self.theory_picked)
+            bad |= self._solved(theory_flags)
         return bad.any(axis=0)
 
-    def _stacked(self, value: Callable[[Ensemble], np.ndarray]) -> np.ndarray:
-        """Theory [instance, a, lam]."""
-        blocks = len(self.trained)
-        parts = [
-            Ensemble(self.trained, self.own[start : start + blocks])
-            for start in range(0, len(self.own), blocks)
-        ]
-        return np.stack([value(part) for part in parts], axis=-1)
-
-
-def _theory_flags(part: Ensemble) -> np.ndarray:
-    flags = np.concatenate([theory_flags(record.datasets) for record in part.own])
-    return flags[:, part._columns]
+    def _solved(self, value: Callable[[dict[str, np.ndarray]], np.ndarray]) -> np.ndarray:
+        values = np.concatenate([value(record.datasets) for record in self.own])
+        return _pick(np.moveaxis(values[..., self._columns], 1, 2), self.theory_picked)
 
 
 def _pick(values: np.ndarray, index: np.ndarray) -> np.ndarray:
@@ -163,30 +135,23 @@ def _pick(values: np.ndarray, index: np.ndarray) -> np.ndarray:
 
 
 class PathEnsemble:
-    """Trained paths of weight decays beside the theory of their targets.
+    """Trained paths of weight decays beside the theory of their targets, at all or some of them."""
 
-    ``solved`` are the weight decays of the theory, all of them unless given.
-    """
-
-    def __init__(
-        self,
-        trained: Sequence[Record],
-        own: Sequence[Record],
-        solved: Sequence[float] | None = None,
-    ):
+    def __init__(self, trained: Sequence[Record], own: Sequence[Record]):
         self._records = trained, own
         self.lams = trained[0].datasets["lam"]
         self.alphas = trained[0].datasets["alpha"]
-        self._solved = self.lams.tolist() if solved is None else list(solved)
+        self._solved = own[0].datasets["lam"].tolist()
         self._shape = (sum(len(r.datasets["instance"]) for r in trained), len(self.alphas))
 
     def at(self, lam: float) -> Selection:
         """The ensemble at one weight decay."""
-        known = lam in self._solved
-        theory = np.full(self._shape, self._solved.index(lam)) if known else None
-        return Selection(
-            *self._records, np.full(self._shape, self.lams.tolist().index(lam)), theory
-        )
+        known = self._solved.index(lam) if lam in self._solved else None
+        return self._numbered(self.lams.tolist().index(lam), known)
+
+    def first(self) -> Selection:
+        """The ensemble at the first weight decay of both, where there is one of each."""
+        return self._numbered(0, 0)
 
     def best(self) -> Selection:
         """Each instance at the weight decay of least validation error; theory at its own best."""
@@ -198,3 +163,20 @@ class PathEnsemble:
     def chosen(self) -> np.ndarray:
         """Weight decays [instance, a] that :meth:`best` takes in training."""
         return self.lams[self.best().picked]
+
+    def _numbered(self, trained: int, solved: int | None) -> Selection:
+        theory = None if solved is None else np.full(self._shape, solved)
+        return Selection(*self._records, np.full(self._shape, trained), theory)
+
+
+def at_lam(record: Record, index: int) -> Record:
+    """A record at one of its weight decays, by number."""
+    details = {}
+    for name, dataset in record.details.items():
+        if "lam" in dataset.axes:
+            axis = dataset.axes.index("lam")
+            axes = dataset.axes[:axis] + dataset.axes[axis + 1 :]
+            values = np.take(dataset.values, index, axis)
+            dataset = replace(dataset, values=values, axes=axes)
+        details[name] = dataset
+    return replace(record, details=details)

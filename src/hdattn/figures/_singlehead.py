@@ -11,6 +11,9 @@ from pydantic import Field, ValidationInfo, field_validator
 from hdattn.experiment import Experiment
 from hdattn.fields import Count, NonNegative, Positive, Strict, physics, size
 
+Decay = float | Sequence[float]
+"""One weight decay, or a path of them."""
+
 # For the cost hints: gradients of one training, flop of one over alpha d^4, flop per second.
 EVALUATIONS = {"lbfgs": 80, "adam": 250}
 GRADIENT_FLOP = 8
@@ -108,9 +111,9 @@ def data_blocks(section: SingleHead, seed: int, dim: int) -> list[Experiment]:
 
 
 def limit_curve(
-    section: SingleHead, alphas: Sequence[float], lam: float, kappa: float, **more: Any
+    section: SingleHead, alphas: Sequence[float], lam: Decay, kappa: float, **more: Any
 ) -> Experiment:
-    """Theory in the limit of infinite dimension."""
+    """Theory in the limit of infinite dimension, at one weight decay or several."""
     parameters = {
         "target": {"kind": "mp", "kappa0": section.kappa0},
         "noise": section.noise,
@@ -122,8 +125,8 @@ def limit_curve(
     return Experiment(
         "singlehead/state_evolution",
         parameters,
-        slug=f"lam{lam:g}-kappa{kappa:g}",
-        resources={"mem_mb": 800, "seconds": 2.0 * len(alphas)},
+        slug=f"{_decays(lam)}-kappa{kappa:g}",
+        resources={"mem_mb": 800, "seconds": 2.0 * len(alphas) * np.size(lam)},
     )
 
 
@@ -132,28 +135,33 @@ def own_curves(
     seed: int,
     dim: int,
     alphas: Sequence[float],
-    lam: float,
+    lam: Decay,
     kappa: float,
     **more: Any,
 ) -> list[Experiment]:
     """Theory for the instances' own spectra, one experiment a block."""
+    seconds = 2.0 * len(alphas) * np.size(lam) * section.block_size
     return [
         Experiment(
             "singlehead/state_evolution",
             {**data.parameters, **_solver(section, alphas, lam, kappa), **more},
             {"data": data},
-            slug=f"own-d{dim}-lam{lam:g}-kappa{kappa:g}-b{data.parameters['block']}",
-            resources={"mem_mb": 800, "seconds": 2.0 * len(alphas) * section.block_size},
+            slug=f"own-d{dim}-{_decays(lam)}-kappa{kappa:g}-b{data.parameters['block']}",
+            resources={"mem_mb": 800, "seconds": seconds},
         )
         for data in data_blocks(section, seed, dim)
     ]
 
 
+def _decays(lam: Decay) -> str:
+    return f"{len(lam)}lams" if np.ndim(lam) else f"lam{lam:g}"
+
+
 def _solver(
-    section: SingleHead, alphas: Sequence[float], lam: float, kappa: float
+    section: SingleHead, alphas: Sequence[float], lam: Decay, kappa: float
 ) -> dict[str, Any]:
     return {
-        "lam": lam,
+        **({"lams": list(lam)} if np.ndim(lam) else {"lam": lam}),
         "kappa": kappa,
         "beta": section.beta,
         "penalty": "nuclear",

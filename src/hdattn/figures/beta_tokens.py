@@ -11,8 +11,8 @@ from hdattn.fields import Count, Positive, PositiveGrid, PositiveList, physics, 
 from hdattn.figures import style
 from hdattn.figures._curves import CurvePanel, add_rows
 from hdattn.figures._ensemble import allowances, theory_complaints, theory_flags, theory_values
-from hdattn.figures._paths import PathEnsemble, Selection, own_paths, path_trainings
-from hdattn.figures._singlehead import SingleHead, below_dim, check_dim, limit_curve
+from hdattn.figures._paths import PathEnsemble, Selection, path_trainings
+from hdattn.figures._singlehead import SingleHead, below_dim, check_dim, limit_curve, own_curves
 from hdattn.figures._ticks import plain_ticks
 from hdattn.figures.drawing import Drawing
 
@@ -98,7 +98,7 @@ def experiments(section: Section, seed: int) -> dict[str, list[Experiment]]:
             for prefix, dim in (("", s.dim), ("small ", s.small_dim)):
                 at = (s, seed, dim, s.alphas, [s.lam], s.kappa)
                 roles[f"{prefix}{name} lbfgs"] = path_trainings(*at)
-                roles[f"{prefix}{name} own"] = own_paths(*at)
+                roles[f"{prefix}{name} own"] = own_curves(*at)
     return roles
 
 
@@ -132,8 +132,7 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
 
 
 def _ensemble(records: dict[str, list[Record]], name: str) -> Selection:
-    paths = PathEnsemble(records[f"{name} lbfgs"], records[f"{name} own"])
-    return paths.at(paths.lams[0])
+    return PathEnsemble(records[f"{name} lbfgs"], records[f"{name} own"]).first()
 
 
 def _draw_rescaled(axis: Axes, records, section: Section, drawing: Drawing) -> None:

@@ -12,8 +12,8 @@ from hdattn.fields import Count, NonNegative, Positive, PositiveGrid, PositiveLi
 from hdattn.figures import style
 from hdattn.figures._curves import SAMPLE_RATIO, CurvePanel, add_rows
 from hdattn.figures._ensemble import allowances, theory_complaints
-from hdattn.figures._paths import LamRange, PathEnsemble, best_curve, own_paths, path_trainings
-from hdattn.figures._singlehead import SingleHead, below_dim, check_dim
+from hdattn.figures._paths import LamRange, PathEnsemble, best_curve, path_trainings
+from hdattn.figures._singlehead import SingleHead, below_dim, check_dim, own_curves
 from hdattn.figures._ticks import plain_ticks
 from hdattn.figures.drawing import Drawing
 from hdattn.figures.validation import mean_and_error
@@ -112,7 +112,7 @@ def _simulated(section: Section, seed, head, prefix, dim, alphas) -> dict[str, l
     validation = section.validation_samples
     return {
         f"{prefix}{head}": path_trainings(*at, head=head, validation_samples=validation),
-        f"{prefix}{head} own": own_paths(*at, penalty=PENALTY[head]),
+        f"{prefix}{head} own": own_curves(*at, penalty=PENALTY[head]),
     }
 
 

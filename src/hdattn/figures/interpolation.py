@@ -16,8 +16,8 @@ from hdattn.figures._interpolation import (
     draw_thresholds,
     probe_rows,
 )
-from hdattn.figures._paths import PathEnsemble, own_paths, path_trainings
-from hdattn.figures._singlehead import SingleHead, below_dim, check_dim, limit_curve
+from hdattn.figures._paths import PathEnsemble, at_lam, path_trainings
+from hdattn.figures._singlehead import SingleHead, below_dim, check_dim, limit_curve, own_curves
 from hdattn.figures.drawing import Drawing
 
 if TYPE_CHECKING:
@@ -96,11 +96,9 @@ def experiments(section: Section, seed: int) -> dict[str, list[Experiment]]:
     """Theory and training with noise and without, closed forms, and probes of the thresholds."""
     s, clean = section, section.noiseless
     roles = {
-        "limit": [limit_curve(s, s.theory_alphas, lam, s.kappa) for lam in s.lams],
+        "limit": [limit_curve(s, s.theory_alphas, s.lams, s.kappa)],
         "ridgeless": [_ridgeless(s, s.ridgeless_alphas)],
-        "clean limit": [
-            limit_curve(clean, s.recovery_theory_alphas, lam, s.kappa) for lam in s.recovery_lams
-        ],
+        "clean limit": [limit_curve(clean, s.recovery_theory_alphas, s.recovery_lams, s.kappa)],
         "clean ridgeless": [_ridgeless(clean, s.recovery_theory_alphas)],
         "thresholds": [_thresholds(s)],
     }
@@ -108,12 +106,12 @@ def experiments(section: Section, seed: int) -> dict[str, list[Experiment]]:
         at = (s, seed, dim, s.alphas)
         trained = s.solved_lams if prefix else s.lams
         roles[f"{prefix}lbfgs"] = path_trainings(*at, trained, s.kappa, tolerance=LOOSE)
-        roles[f"{prefix}own"] = own_paths(*at, s.solved_lams, s.kappa)
+        roles[f"{prefix}own"] = own_curves(*at, s.solved_lams, s.kappa)
         at = (clean, seed, dim, s.recovery_alphas)
         roles[f"{prefix}clean lbfgs"] = path_trainings(
             *at, s.recovery_lams, s.kappa, tolerance=LOOSE
         )
-        roles[f"{prefix}clean own"] = own_paths(*at, s.recovery_lams[:1], s.kappa)
+        roles[f"{prefix}clean own"] = own_curves(*at, s.recovery_lams[:1], s.kappa)
     for kappa0 in s.probe_kappa0s:
         probed = s.model_copy(update={"kappa0": kappa0})
         roles[f"probe {kappa0:g}"] = path_trainings(
@@ -141,13 +139,12 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
     """Training loss and test error against alpha, thresholds against kappa0, recovery."""
     axes = style.panels(figure, 2, 2, width="double", height=4.4)
     drawing, s = Drawing([]), section
-    paths = PathEnsemble(records["lbfgs"], records["own"], s.solved_lams)
+    paths = PathEnsemble(records["lbfgs"], records["own"])
     small = PathEnsemble(records["small lbfgs"], records["small own"])
     draw_errors(axes[:2], records, paths, s, drawing)
     draw_thresholds(axes[2], records, s, drawing)
     clean, small_clean = (
-        PathEnsemble(records[f"{p}clean lbfgs"], records[f"{p}clean own"], s.recovery_lams[:1])
-        for p in ("", "small ")
+        PathEnsemble(records[f"{p}clean lbfgs"], records[f"{p}clean own"]) for p in ("", "small ")
     )
     draw_recovery(axes[3], records, clean.at(s.recovery_lams[0]), s, drawing)
     for lam in s.solved_lams:
@@ -162,8 +159,8 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
         NAME, "test_error", f"lam={least:g} without noise", constants
     )
     drawing.validation += probe_rows(records, s, NAME)
-    for lam, record in zip(s.lams, records["limit"], strict=True):
-        drawing.flagged += theory_complaints(record, f"lambda = {lam:g}")
-    for lam, record in zip(s.recovery_lams, records["clean limit"], strict=True):
-        drawing.flagged += theory_complaints(record, f"lambda = {lam:g}, no noise")
+    for role, lams, more in (("limit", s.lams, ""), ("clean limit", s.recovery_lams, ", no noise")):
+        for number, lam in enumerate(lams):
+            record = at_lam(records[role][0], number)
+            drawing.flagged += theory_complaints(record, f"lambda = {lam:g}{more}")
     return drawing

@@ -12,8 +12,14 @@ from hdattn.fields import Count, Positive, PositiveGrid, PositiveList, physics, 
 from hdattn.figures import style
 from hdattn.figures._curves import SAMPLE_RATIO, CurvePanel, add_rows
 from hdattn.figures._ensemble import allowances, rank_allowances, theory_complaints, theory_flags
-from hdattn.figures._paths import LamRange, PathEnsemble, best_curve, own_paths, path_trainings
-from hdattn.figures._singlehead import SingleHead, below_dim, check_dim, limit_curve
+from hdattn.figures._paths import (
+    LamRange,
+    PathEnsemble,
+    at_lam,
+    best_curve,
+    path_trainings,
+)
+from hdattn.figures._singlehead import SingleHead, below_dim, check_dim, limit_curve, own_curves
 from hdattn.figures._ticks import plain_ticks
 from hdattn.figures.drawing import Drawing
 
@@ -59,14 +65,14 @@ def experiments(section: Section, seed: int) -> dict[str, list[Experiment]]:
     """Theory over weight decays and at the best ones; training along paths at two sizes."""
     s = section
     roles = {
-        "limit": [limit_curve(s, s.alphas, lam, s.kappa) for lam in s.theory_lams],
+        "limit": [limit_curve(s, s.alphas, s.theory_lams, s.kappa)],
         "best": [best_curve(s, s.theory_alphas, s.kappa, s.lam_range)],
         "optimum": [best_curve(s, s.alphas, s.kappa, s.lam_range)],
     }
     for prefix, dim in (("", s.dim), ("small ", s.small_dim)):
         at = (s, seed, dim, s.alphas, s.lams, s.kappa)
         roles[f"{prefix}lbfgs"] = path_trainings(*at)
-        roles[f"{prefix}own"] = own_paths(*at)
+        roles[f"{prefix}own"] = own_curves(*at)
     return roles
 
 
@@ -95,8 +101,9 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
         style.level(axis, section.kappa0, "target")
     axes[3].legend()
     drawing.flagged += theory_complaints(best, "best weight decay")
-    for record in records["limit"]:
-        drawing.flagged += theory_complaints(record, f"lambda = {record.parameters['lam']:g}")
+    for number, lam in enumerate(section.theory_lams):
+        record = at_lam(records["limit"][0], number)
+        drawing.flagged += theory_complaints(record, f"lambda = {lam:g}")
     for lam in section.lams:
         drawing.flagged += paths.at(lam).complaints(f"lambda = {lam:g}")
     drawing.validation += _validation(paths, small)
@@ -106,9 +113,8 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
 def _draw_limit(axis: Axes, quantity, records, section: Section, a, colour, drawing) -> None:
     """Theory in the limit, and a star at the best weight decay."""
     alpha = section.alphas[a]
-    curves = [record.datasets for record in records["limit"]]
-    values = [float(d[quantity][a]) for d in curves]
-    flagged = [bool(theory_flags(d)[a]) for d in curves]
+    curves = records["limit"][0].datasets
+    values, flagged = curves[quantity][:, a], theory_flags(curves)[:, a]
     label = rf"$\alpha={alpha:g}$"
     style.theory(axis, section.theory_lams, values, colour, label=label, flagged=flagged)
     row = {"quantity": quantity, "alpha": alpha}

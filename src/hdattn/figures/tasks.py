@@ -12,8 +12,8 @@ from hdattn.fields import Count, Positive, PositiveGrid, physics, size
 from hdattn.figures import style
 from hdattn.figures._curves import CurvePanel, add_rows
 from hdattn.figures._ensemble import allowances, theory_complaints
-from hdattn.figures._paths import PathEnsemble, Selection, own_paths, path_trainings
-from hdattn.figures._singlehead import SingleHead, check_dim, limit_curve
+from hdattn.figures._paths import PathEnsemble, Selection, path_trainings
+from hdattn.figures._singlehead import SingleHead, check_dim, limit_curve, own_curves
 from hdattn.figures._ticks import plain_ticks
 from hdattn.figures.drawing import Drawing
 from hdattn.figures.validation import mean_and_error
@@ -62,7 +62,7 @@ def experiments(section: Section, seed: int) -> dict[str, list[Experiment]]:
     roles = {"limit": [limit_curve(s, s.theory_alphas, s.lam, s.kappa)]}
     for dim in s.dims:
         at = (s, seed, dim, s.alphas, [s.lam], s.kappa)
-        roles[f"own {dim}"] = own_paths(*at)
+        roles[f"own {dim}"] = own_curves(*at)
         for task in TASKS:
             roles[f"{task} {dim}"] = path_trainings(*at, task=task)
     return roles
@@ -102,8 +102,7 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
 
 
 def _ensemble(records: dict[str, list[Record]], task: str, dim: int) -> Selection:
-    paths = PathEnsemble(records[f"{task} {dim}"], records[f"own {dim}"])
-    return paths.at(paths.lams[0])
+    return PathEnsemble(records[f"{task} {dim}"], records[f"own {dim}"]).first()
 
 
 def _draw_gaps(axis: Axes, ensembles, section: Section, drawing: Drawing) -> None:

@@ -71,16 +71,16 @@ class Section(SingleHead):
 
 def experiments(section: Section, seed: int) -> dict[str, list[Experiment]]:
     """One theory for all widths; training at each, and the widest at a smaller dimension."""
-    s, theory = section, (section.lam_eff, 1.0)
+    s, kappa, lam_eff = section, 1.0, [section.lam_eff]
     roles = {
-        "limit": [limit_curve(s, [s.alpha], *theory)],
-        "own": own_curves(s, seed, s.dim, [s.alpha], *theory),
-        "small own": own_curves(s, seed, s.small_dim, [s.alpha], *theory),
+        "limit": [limit_curve(s, [s.alpha], s.lam_eff, kappa)],
+        "own": own_curves(s, seed, s.dim, [s.alpha], lam_eff, kappa),
+        "small own": own_curves(s, seed, s.small_dim, [s.alpha], lam_eff, kappa),
         "small": _trained(s, seed, s.small_dim, s.kappas[-1], "tied"),
     }
-    for head, kappas in (("tied", s.kappas), ("untied", s.untied_kappas)):
-        for kappa in kappas:
-            roles[f"{head} {kappa:g}"] = _trained(s, seed, s.dim, kappa, head)
+    for head, widths in (("tied", s.kappas), ("untied", s.untied_kappas)):
+        for width in widths:
+            roles[f"{head} {width:g}"] = _trained(s, seed, s.dim, width, head)
     return roles
 
 
@@ -103,7 +103,7 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
         _draw_theory(axis, quantity, limit, heads["tied"], section, drawing)
         for head, ensembles in heads.items():
             _draw_trained(axis, quantity, head, ensembles, drawing)
-        style.threshold(axis, rank, "rank of the solution", height=0.6)
+        style.threshold(axis, rank, "rank of the solution")
         axis.set_ylabel(label)
     kappas = np.array(section.kappas)
     axes[2].plot(kappas, kappas, color=style.GREY, linewidth=0.7, label=r"$\kappa$")
@@ -125,8 +125,7 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
 
 
 def _ensemble(records: dict[str, list[Record]], trained: str, own: str) -> Selection:
-    paths = PathEnsemble(records[trained], records[own])
-    return paths.at(paths.lams[0])
+    return PathEnsemble(records[trained], records[own]).first()
 
 
 def _draw_theory(axis: Axes, quantity, limit: Record, tied, section: Section, drawing) -> None:

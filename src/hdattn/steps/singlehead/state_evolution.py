@@ -4,7 +4,8 @@ Parameters: ``lam, kappa, noise, tokens, beta, beta0, penalty, target, alphas, n
 ``tolerance``, in place of the solver's own, and ``density_points``, to store the density of the
 spectrum of S. With ``data, seed, block, block_size`` in place of ``noise, tokens, beta0, target``,
 and the data experiment as input, the curve is solved for each instance's own eigenvalues: an
-instance dimension comes first.
+instance dimension comes first. With ``lams`` in place of ``lam`` there is a curve for each, along a
+dimension before that of alpha.
 """
 
 from __future__ import annotations
@@ -47,19 +48,28 @@ _NEED_NOT_BE_FINITE = {"replicon", "residual"}
 def run(parameters: dict[str, Any], inputs: dict[str, Record]) -> Result:
     """Solve the curve (or one curve per instance)."""
     targets, physics, axes = curve_targets(parameters, inputs)
-    options = {key: parameters[key] for key in ("lam", "kappa", "beta", "penalty")}
+    options = {key: parameters[key] for key in ("kappa", "beta", "penalty")}
     accuracy = {"nodes": int(parameters["nodes"])}
     if "tolerance" in parameters:
         accuracy["tol"] = parameters["tolerance"]
-    curves = []
-    for target in targets:
-        problem = Problem(alpha=1.0, target=target, **physics, **options)
-        curves.append(solve_curve(problem, parameters["alphas"], **accuracy))
-    solutions = np.empty((len(curves), len(parameters["alphas"])), dtype=object)
-    solutions[:] = curves
-    if not axes:
-        solutions = solutions[0]
-    return _result(parameters, solutions, (*axes, "alpha"))
+    alphas, several = parameters["alphas"], "lams" in parameters
+    lams = parameters["lams"] if several else [parameters["lam"]]
+    solutions = np.empty((len(targets), len(lams), len(alphas)), dtype=object)
+    for i, j in np.ndindex(solutions.shape[:2]):
+        problem = Problem(alpha=1.0, lam=lams[j], target=targets[i], **physics, **options)
+        solutions[i, j] = solve_curve(problem, alphas, **accuracy)
+    if not several:
+        solutions = solutions[:, 0]
+    result = _result(
+        parameters,
+        solutions if axes else solutions[0],
+        (*axes, *(("lam",) if several else ()), "alpha"),
+    )
+    if several:
+        result.datasets["lam"] = Dataset(
+            np.array(lams, float), "weight decay", r"\lambda", ("lam",)
+        )
+    return result
 
 
 def curve_targets(
