@@ -222,6 +222,13 @@ def test_train_table_has_a_row_per_instance(command):
     assert len(lines[-1].split()) == 9  # all names but the eigenvalues
 
 
+def test_spectrum_that_cannot_fit_is_refused_with_its_size(command):
+    line = "singlehead solve --alpha 1 --target powerlaw --gamma 1.2 --dim 1e10"
+    status, out, err = command(line)
+    assert (status, out) == (2, "")
+    assert "1e+10 eigenvalues need about 160 TB of memory" in err and "lower --dim" in err
+
+
 def test_training_set_that_cannot_fit_is_refused_with_its_size(command):
     status, out, err = command("singlehead train --alpha 100 --dim 10000")
     assert (status, out) == (2, "")

@@ -37,6 +37,7 @@ def section(changes=None):
         ({"lams": [0.1, 0.01]}, "lams: the points of a grid must increase"),
         ({"kappa": 0.001}, "dim: 60 leaves no column for kappa = 0.001; give at least 1000"),
         ({"theory_alphas": [1]}, "theory_alphas: "),
+        ({"instances": 1, "block_size": 1}, "instances: 1 has no error bar; give at least 2, or 3"),
         ({"kappas": [1]}, "kappas: unknown key; did you mean 'kappa'?"),
     ],
 )

@@ -8,10 +8,13 @@ import click
 
 from hdattn.commands.parsing import missing, option, refuse, together, unwanted
 from hdattn.commands.values import COUNT, NON_NEGATIVE, POSITIVE, TWO_OR_MORE, Number
+from hdattn.memory import require_memory
 
 if TYPE_CHECKING:
     from hdattn.singlehead.problem import Problem
     from hdattn.singlehead.targets import MarchenkoPastur, Spectrum
+
+_EIGENVALUE = 1.6e4  # bytes of the free convolution per eigenvalue, measured at d = 2000
 
 kappa0_option = option("--kappa0", type=POSITIVE, default=0.5, help="Width p0/d of the target.")
 noise_option = option(
@@ -98,4 +101,6 @@ def make_target(values: dict[str, Any]) -> MarchenkoPastur | Spectrum:
         unwanted(["kappa0"], "a power-law target has no width")
         + missing(["gamma", "dim"], "--target powerlaw needs it")
     )
-    return power_law(values["gamma"], values["dim"])
+    dim = values["dim"]
+    require_memory(_EIGENVALUE * dim, f"{dim:.4g} eigenvalues", "--dim")
+    return power_law(values["gamma"], dim)

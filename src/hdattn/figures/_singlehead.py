@@ -39,6 +39,15 @@ class SingleHead(Strict):
         18, "Quadrature points per axis of the output channel (even); nodes^4/6 in all above T = 2."
     )
 
+    @field_validator("instances")
+    @classmethod
+    def _error_bars(cls, value: int) -> int:
+        if value < 2:
+            raise ValueError(
+                f"{value} has no error bar; give at least 2, or 3 for a verdict of the validation"
+            )
+        return value
+
     @field_validator("nodes")
     @classmethod
     def _even(cls, value: int) -> int:

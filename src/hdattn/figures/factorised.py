@@ -39,7 +39,7 @@ class Section(SingleHead):
     noise: NonNegative = physics(0.05, "Delta, the variance of the noise inside the label softmax.")
     kappa: Positive = physics(1.0, "Width p/d of the factor, behind lambda_eff = lam sqrt(kappa).")
     lam_ranges: dict[str, LamRange] = physics(
-        {"tied": (1e-3, 1.0), "direct": (3e-4, 0.1)},
+        {"tied": (3e-4, 1.0), "direct": (1e-4, 0.1)},
         "Weight decays [low, high] among which theory seeks the best, of tied and direct.",
     )
     scan_alpha: Positive = physics(0.2, "Sample ratio at which kappa0 is varied; one of alphas.")
@@ -135,6 +135,7 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
         _draw_scan(axes[2], records, section, head, best, drawing)
         drawing.flagged += theory_complaints(limit, f"{label}, best weight decay")
         drawing.flagged += best.complaints(label) + _at_ends(paths, label)
+        drawing.flagged += _at_range_ends(limit, section.lam_ranges[head], label)
         for quantity in ("test_error", "overlap_error"):
             constants = allowances(quantity, small.best())
             drawing.validation += best.validation(NAME, quantity, label, constants)
@@ -202,6 +203,16 @@ def _draw_scan(axis: Axes, records, section: Section, head: str, base, drawing: 
         instances=base.instances,
         **row,
     )
+
+
+def _at_range_ends(limit: Record, lam_range: tuple[float, float], label: str) -> list[str]:
+    """Where theory found no minimum inside the range."""
+    alphas, lams = limit.datasets["alpha"], limit.datasets["lam"]
+    outside = (lams < 1.1 * lam_range[0]) | (lams > lam_range[1] / 1.1)
+    return [
+        f"{label}: best weight decay at an end of lam_ranges at alpha = {alpha:g}"
+        for alpha in alphas[outside]
+    ]
 
 
 def _at_ends(paths: PathEnsemble, label: str) -> list[str]:

@@ -161,7 +161,8 @@ def _flags(solution: Solution) -> list[str]:
     if problem.penalty == "nuclear" and solution.rank_fraction > problem.kappa:
         flags.append(
             f"rank above kappa: the theory is that of a wider student, p/d of at least "
-            f"{solution.rank_fraction:.4g}"
+            f"{solution.rank_fraction:.4g}; it does not tell the errors and the spectrum of this "
+            f"one, only that its objective is higher"
         )
     if solution.Q == 0:
         flags.append("S = 0: the penalty exceeds what the data can pull")
