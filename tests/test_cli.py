@@ -87,6 +87,22 @@ def test_density_has_the_mass_of_the_rank(answer):
     assert values["atom_at_zero"] == pytest.approx(0.2598, abs=1e-4)
 
 
+def test_scaling_prints_a_curve_and_its_exponent(answer):
+    values = answer("singlehead scaling --gamma 1.5 --dim 60 --channel linear --points 12")
+    assert {"n", "excess", "local_exponent", "exponent", "exponent_error", "window"} <= set(values)
+    assert len(values["n"]) == len(values["excess"]) == len(values["local_exponent"]) == 12
+    lo, hi = values["window"]
+    assert values["n"][0] < lo < hi < values["n"][-1]
+    # the limit is 2/3; finite-d drift at d = 60
+    assert values["exponent"] == pytest.approx(2 / 3, abs=0.1)
+
+
+def test_scaling_says_where_nothing_is_learnt(command):
+    line = "singlehead scaling --gamma 1.5 --dim 60 --regime fixed --channel linear --points 12"
+    status, _, err = command(f"{line} --json")
+    assert status == 0 and "no solution but S = 0 for n up to" in err and err.count("\n") == 1
+
+
 def test_power_law_target_is_the_unit_norm_one(answer):
     values = answer(f"{SOLVE} --target powerlaw --gamma 1.2 --dim 40")
     assert values["Q0"] == pytest.approx(1.0)
@@ -456,6 +472,10 @@ BAD = [
     (f"{SOLVE} --target powerlaw", ["--gamma: missing", "--dim: missing"]),
     (f"{SOLVE} --target powerlaw --gamma 1.2 --dim 9 --kappa0 1", ["--kappa0: a power-law"]),
     (f"{SOLVE} --target powerlaw --gamma .5 --dim 9", ["--gamma: .5 will not do"]),
+    ("singlehead scaling --gamma .5 --dim 9", ["--gamma: .5 will not do"]),
+    ("singlehead scaling --gamma 1 --dim 90 --points 5", ["a slope needs 4: give more points"]),
+    ("singlehead scaling --gamma 1 --dim 90 --lam 1", ["--lam: the optimal regime"]),
+    ("singlehead scaling --gamma 1 --dim 90 --noise 0", ["noise = 0: scaling laws are those of"]),
     ("singlehead density --alpha 1 --points 1", ["--points: 1 will not do"]),
     ("singlehead thresholds --alpha 1", ["--alpha: no such option"]),
     (f"{TRAIN} --optimizer sgd", ["--optimizer"]),
@@ -537,7 +557,6 @@ def test_each_mistake_is_one_line(command, line, expected):
 
 
 NOT_YET = [
-    "singlehead scaling --gamma 1.25 --dim 300 --regime optimal --json",
     "where staging",
     "cost --scale paper",
     "scan singlehead --alpha 0.1:10:30",

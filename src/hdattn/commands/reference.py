@@ -36,6 +36,8 @@ interpolates) and `alpha_recovery` |
 | `singlehead train` | lists with an entry per instance: `Q M Q0 test_error train_loss \
 penalty_value rank_fraction eigenvalues seconds converged`, with `--theory` also `theory_Q \
 theory_M` and so on |
+| `singlehead scaling` | `n excess local_exponent exponent exponent_error window \
+predicted_exponent lam converged`: lists over n, the exponent fitted in a window of n |
 | `singlehead bayes` | `q bayes_test_error overlap_error sigma Q0 converged iterations residual \
 seconds` |
 | `singlehead amp` | per iteration, the start first: `iteration Q M V objective prox_objective \

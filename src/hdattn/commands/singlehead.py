@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hdattn.commands.output import emit, warn
-from hdattn.commands.parsing import Command, NotYetCommand, as_json, option
+from hdattn.commands.parsing import Command, as_json, option
 from hdattn.commands.singlehead_amp import amp
 from hdattn.commands.singlehead_bayes import bayes
 from hdattn.commands.singlehead_options import (
@@ -18,6 +18,7 @@ from hdattn.commands.singlehead_options import (
     target_dim,
     tokens_option,
 )
+from hdattn.commands.singlehead_scaling import scaling
 from hdattn.commands.singlehead_train import train
 from hdattn.commands.values import POINTS
 
@@ -102,12 +103,8 @@ def thresholds(as_json: bool, kappa0: float, noise: float, tokens: int) -> None:
     emit(result, as_json)
 
 
-for command in (train, amp, bayes):
+for command in (train, amp, bayes, scaling):
     singlehead.add_command(command)
-for name, what in {
-    "scaling": "scaling laws of power-law targets",
-}.items():
-    singlehead.add_command(NotYetCommand(name, what))
 
 
 def _solution(values: dict[str, Any]) -> Solution:

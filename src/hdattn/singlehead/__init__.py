@@ -22,5 +22,8 @@ __getattr__, __dir__, __all__ = lazy_names(
         "bayes_optimal": "BayesOptimal solve_bayes solve_bayes_curve",
         "trajectory": "Trajectory bayes_optimal_trajectory state_evolution_trajectory",
         "regularisation": "best_lambda",
+        "decomposition": "Decomposition decompose decompose_matrix",
+        "scaling": "ScalingCurve fit_exponent independent_modes scaling_curve",
+        "linear_output": "LinearOutput",
     },
 )
