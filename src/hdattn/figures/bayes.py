@@ -20,6 +20,7 @@ from hdattn.figures._bayes import (
     draw_gap,
 )
 from hdattn.figures._curves import SAMPLE_RATIO, theory_flags
+from hdattn.figures._paths import LamRange, best_curve
 from hdattn.figures._singlehead import SingleHead, below_dim, check_dim, data_blocks
 from hdattn.figures._ticks import plain_ticks
 from hdattn.figures.drawing import Drawing
@@ -40,7 +41,7 @@ class Section(SingleHead):
     """Keys of ``bayes``."""
 
     kappa: Positive = physics(1.0, "Width p/d behind lambda_eff = lam sqrt(kappa).")
-    lam_range: tuple[Positive, Positive] = physics(
+    lam_range: LamRange = physics(
         (1e-3, 1.0), "Weight decays [low, high] among which the best is sought."
     )
     damping: Annotated[NonNegative, Field(lt=1)] = physics(
@@ -51,13 +52,6 @@ class Section(SingleHead):
     alphas: PositiveGrid = size((0.2, 0.5, 1, 2), "Sample ratios n/d^2 of message passing.")
     theory_alphas: PositiveGrid = size((0.05, 0.2, 1, 4), "Sample ratios of the theory lines.")
     iterations: Count = size(120, "Largest number of iterations.")
-
-    @field_validator("lam_range")
-    @classmethod
-    def _range(cls, value: tuple[float, float]) -> tuple[float, float]:
-        if value[0] >= value[1]:
-            raise ValueError("the lower end is not below the upper; give [low, high]")
-        return value
 
     @field_validator("dim", "small_dim")
     @classmethod
@@ -88,9 +82,9 @@ class Section(SingleHead):
 
 def experiments(section: Section, seed: int) -> dict[str, list[Experiment]]:
     """Theory lines, the best weight decay where message passing runs, and message passing."""
-    best = _best(section, section.alphas)
+    best = best_curve(section, section.alphas, section.kappa, section.lam_range)
     roles = {
-        "erm": [_best(section, section.theory_alphas)],
+        "erm": [best_curve(section, section.theory_alphas, section.kappa, section.lam_range)],
         "optimal": [_optimal(section)],
         "best": [best],
     }
@@ -106,20 +100,6 @@ def experiments(section: Section, seed: int) -> dict[str, list[Experiment]]:
             _optimal_of(section, data) for data in data_blocks(section, seed, dim)
         ]
     return roles
-
-
-def _best(section: Section, alphas: tuple[float, ...]) -> Experiment:
-    parameters = {
-        **section.limit,
-        "beta": section.beta,
-        "kappa": section.kappa,
-        "penalty": "nuclear",
-        "alphas": list(alphas),
-        "lam_range": list(section.lam_range),
-        "nodes": section.nodes,
-    }
-    hints = {"mem_mb": 800, "seconds": 4.0 * len(alphas)}
-    return Experiment("singlehead/best_regularisation", parameters, slug="best", resources=hints)
 
 
 def _optimal(section: Section) -> Experiment:
