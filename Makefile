@@ -3,6 +3,7 @@
 # make faults      kills, damaged files, unusual circumstances (FAULTS_FLAGS=--short: 4 minutes)
 # make lint        Snakemake's lint, snakefmt, ruff
 # make docs        config/README.md and config/schema.json from the typed models
+# make environment, clean-environment      set up .venv (about 1.6 GB), remove it
 # make lock        re-pin requirements.lock from the environment in .venv
 SCALE ?= default
 CORES ?= all
@@ -36,7 +37,7 @@ $(VENV)/.installed: requirements.lock pyproject.toml
 
 figures: environment
 	$(BIN)/snakemake --cores $(CORES) $(SNAKEMAKE_FLAGS) --config scale="$(SCALE)" figures="$(FIGURES)"
-	@$(BIN)/hdattn figures --scale "$(SCALE)" --times
+	@$(BIN)/hdattn figures --scale "$(SCALE)" --figures "$(FIGURES)" --times
 
 test: environment
 	$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_FLAGS)

@@ -149,6 +149,8 @@ from hdattn.multihead.activation_base import Activation
 from hdattn.multihead.activations import get_activation
 
 rule, rng = get_activation("sigmoid"), np.random.default_rng(0)
+assert type(rule).forward is not Activation.forward, "the recipe's methods are not in the class"
+assert type(rule).pullback is not Activation.pullback
 chi, b, c, e = (rng.standard_normal(s) for s in ((3, 4, 9), (3, 9), 9, (4, 9)))
 attention, saved = Activation.forward(rule, chi, b, c)
 pairs = zip(rule.backward(chi, b, c, e), Activation.pullback(rule, saved, attention, c, e))

@@ -23,10 +23,10 @@ def is_configured(directory: Path) -> bool:
     return (directory / FILES[0]).parent.is_dir()
 
 
-def catalogue_of(directory: Path, scale: str | None = None) -> Catalogue:
-    """All figures at one scale, by default the configured one."""
+def catalogue_of(directory: Path, scale: str | None = None, names: str = "all") -> Catalogue:
+    """Figures, by default all, at one scale, by default the configured one."""
     merged, sources = read_files(directory / file for file in FILES)
-    asked = {"figures": "all"} if scale is None else {"figures": "all", "scale": scale}
+    asked = {"figures": names} if scale is None else {"figures": names, "scale": scale}
     return Catalogue(configuration.load({**merged, **asked}, sources))
 
 
@@ -43,13 +43,15 @@ def list_figures(directory: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def list_scale(directory: Path, scale: str | None, *, times: bool) -> dict[str, Any]:
+def list_scale(
+    directory: Path, scale: str | None, names: str = "all", *, times: bool
+) -> dict[str, Any]:
     """Figures of one scale: ``name, model, title, made, files`` and, with ``times``, ``seconds``.
 
     The seconds of a figure add up the wall time of its jobs; jobs that figures share count for
-    each of them, and once in the total. None where no job left a time.
+    each of them, and once in the total. None for a figure that is not made, or left no time.
     """
-    catalogue = catalogue_of(directory, scale)
+    catalogue = catalogue_of(directory, scale, names)
     rows = [_scale_row(directory, entry, times) for entry in catalogue.figures.values()]
     result = {"scale": catalogue.run.scale, "figures": rows}
     if times:
@@ -97,7 +99,9 @@ def _scale_row(directory: Path, entry: FigureEntry, times: bool) -> dict[str, An
         "made": made,
         "files": [str(directory / f"{entry.stem}.{e}") for e in ENDINGS] if made else [],
     }
-    return row | ({"seconds": _total_seconds(directory, [entry])} if times else {})
+    return row | (
+        {"seconds": _total_seconds(directory, [entry]) if made else None} if times else {}
+    )
 
 
 def _total_seconds(directory: Path, entries: Iterable[FigureEntry]) -> float | None:

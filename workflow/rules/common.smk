@@ -76,9 +76,9 @@ def files_of(*entries):
 
 
 def files_of_family(model):
-    """The same for the selected figures of one family."""
+    """The same for the selected figures of one family, and their validation."""
     try:
-        return files_of(*catalogue.family(model))
+        return [*files_of(*catalogue.family(model)), f"{FIGURES}/{SCALE}/{model}/.validated"]
     except UserError as error:
         sys.exit(str(error))
 

@@ -38,6 +38,26 @@ rule validate:
         'python "$HDATTN_SCRIPTS"/validate.py {params.folder:q} 2>&1 | tee {log:q}'
 
 
+rule validate_family:
+    input:
+        lambda wildcards: [
+            f"{entry.stem}.validation.csv" for entry in catalogue.family(wildcards.model)
+        ],
+    output:
+        touch(f"{FIGURES}/{SCALE}/{{model}}/.validated"),
+    log:
+        f"results/logs/validate/{SCALE}-{{model}}.log",
+    wildcard_constraints:
+        model="multihead|singlehead",
+    conda:
+        "../../environment.yml"
+    params:
+        folder=folder_of,
+    shell:
+        'python "$HDATTN_SCRIPTS"/validate.py {params.folder:q} 2>&1 | tee {log:q}'
+
+
 localrules:
     validation_table,
+    validate_family,
     validate,

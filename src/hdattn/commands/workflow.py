@@ -37,36 +37,41 @@ directory_option = option(
 @click.command(cls=Command)
 @option("--scale", help="Only this scale: where its figures are.")
 @option("--times", is_flag=True, help="With how long the jobs behind each figure took.")
+@option("--figures", "names", default="all", help="Only these, with --scale or --times.")
 @directory_option
 @as_json
-def figures(as_json: bool, scale: str | None, times: bool, directory: Path) -> None:
+def figures(as_json: bool, scale: str | None, times: bool, names: str, directory: Path) -> None:
     """List the figures and where they are made.
 
-    Which are made at which scale; with --scale, their files and, with --times, what they took.
+    Which are made at which scale; with --scale, their files and, with --times, what they took:
+    the jobs that are in the cache, whichever run made them.
     """
     from hdattn import project
 
+    _require_project(directory)
     if scale is None and not times:
         values = {"figures": project.list_figures(directory)}
         return emit(values, as_json) if as_json else _print_rows(_overview(values["figures"]))
-    values = project.list_scale(directory, scale, times=times)
+    values = project.list_scale(directory, scale, names, times=times)
     return emit(values, as_json) if as_json else _print_scale(values)
 
 
 @click.command(cls=Command)
-@argument("file", type=click.Path(path_type=Path), metavar="FILE.h5")
+@argument("files", type=click.Path(path_type=Path), metavar="FILE.h5...", nargs=-1, required=True)
 @as_json
-def show(as_json: bool, file: Path) -> None:
-    """Describe one file of the cache.
+def show(as_json: bool, files: tuple[Path, ...]) -> None:
+    """Describe files of the cache.
 
-    Verifies it, and says what it holds and where that came from.
+    Verifies each, and says what it holds and where that came from.
     """
     from hdattn import store
 
     if not as_json:
-        click.echo(store.describe(file))
+        click.echo("\n\n".join(store.describe(file) for file in files))
         return
-    record = store.read(file)
+    if len(files) > 1:
+        raise UserError(f"--json describes one file at a time, not {len(files)}; name one")
+    record = store.read(files[0])
     labels = {
         name: {
             "shape": detail.values.shape,
@@ -91,14 +96,10 @@ def check(as_json: bool, remove_bad: bool, full: bool, directory: Path) -> int:
     A line for each bad, stale or orphaned file; exit status 1 where a bad one is left. Stale is
     what other physics code than today's made, orphaned what no configured figure asks for.
     """
-    from hdattn import cache_check, project
+    from hdattn import cache_check
     from hdattn.catalogue import CACHE
 
-    if not (directory / "results").is_dir() and not project.is_configured(directory):
-        raise UserError(
-            f"{directory}: holds neither results nor config; run from the project's folder or "
-            "name it with --directory"
-        )
+    _require_project(directory)
     report = cache_check.check(
         directory / CACHE, expected=_expected(directory), incremental=not full
     )
@@ -118,6 +119,16 @@ COMMANDS = [
     NotYetCommand("cost", "time and memory that a scale takes"),
     NotYetCommand("scan", "a grid of parameters through the cache"),
 ]
+
+
+def _require_project(directory: Path) -> None:
+    from hdattn import project
+
+    if not (directory / "results").is_dir() and not project.is_configured(directory):
+        raise UserError(
+            f"{directory}: holds neither results nor config; run from the project's folder or "
+            "name it with --directory"
+        )
 
 
 def _expected(directory: Path) -> set[str] | None:

@@ -125,8 +125,8 @@ def allowance_constants(
 
 
 def collect(folder: Path) -> list[dict[str, Any]]:
-    """Rows of all figures of a scale that lie on disk, figures in alphabetical order."""
-    parts = sorted(folder.glob(f"*/*{PART_ENDING}"), key=lambda path: path.name)
+    """Rows of all figures below ``folder`` (a scale, or one family), in alphabetical order."""
+    parts = sorted(folder.rglob(f"*{PART_ENDING}"), key=lambda path: path.name)
     return [parsed for part in parts for parsed in _read(part)]
 
 
