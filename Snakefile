@@ -12,7 +12,9 @@ include: "workflow/rules/data.smk"
 include: "workflow/rules/theory.smk"
 include: "workflow/rules/train.smk"
 include: "workflow/rules/plot.smk"
+include: "workflow/rules/scans.smk"
 include: "workflow/rules/report.smk"
+include: "workflow/rules/gallery.smk"
 
 
 rule all:

@@ -10,6 +10,7 @@ from pathlib import Path
 from hdattn import figures
 from hdattn.errors import UserError
 from hdattn.figures import make
+from hdattn.figures.look import Look
 
 
 def main() -> None:
@@ -19,9 +20,11 @@ def main() -> None:
     parser.add_argument("--section", required=True, type=json.loads)
     parser.add_argument("--seed", required=True, type=int)
     parser.add_argument("--stem", required=True, type=Path)
+    parser.add_argument("--look", default={}, type=json.loads)
     arguments = parser.parse_args()
     section = figures.module(arguments.figure).Section.model_validate(arguments.section)
-    make.make_figure(arguments.figure, section, arguments.seed, arguments.stem)
+    look = Look(**arguments.look)
+    make.make_figure(arguments.figure, section, arguments.seed, arguments.stem, look)
 
 
 if __name__ == "__main__":

@@ -557,9 +557,7 @@ def test_each_mistake_is_one_line(command, line, expected):
 
 
 NOT_YET = [
-    "where staging",
     "cost --scale paper",
-    "scan singlehead --alpha 0.1:10:30",
 ]
 
 

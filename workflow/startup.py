@@ -16,6 +16,7 @@ import yaml
 from hdattn import cache_check, configuration
 from hdattn import configuration_files as reader
 from hdattn.catalogue import CACHE, FIGURES, Catalogue
+from hdattn.errors import UserError
 from hdattn.experiment import Experiment
 
 _READ_ONLY = re.compile(
@@ -99,6 +100,22 @@ def prepare(
             Path(FIGURES) / configured.run.scale / "run_config.yaml",
             yaml.safe_dump(configured.merged(), sort_keys=False),
         )
+
+
+def write_gallery(base: str | Path, scale: str, names: Iterable[str]) -> None:
+    """Write the gallery of ``scale`` and say a line about each figure ``names`` that is made."""
+    from hdattn import gallery  # at the end of a run, so that its start stays fast
+
+    if not any(Path(FIGURES, scale).glob("*/*.png")):
+        return
+    try:
+        written = gallery.write_gallery(Path(), [scale], Path(base) / gallery.CAPTIONS)
+    except (UserError, OSError) as error:
+        _warn(f"the gallery is not made: {error}; try 'hdattn gallery'")
+        return
+    for path, pages in written.items():
+        chosen = [page for page in pages if page.name in set(names)]
+        print("\n".join([*gallery.summary_lines(chosen), f"gallery: {path}"]), file=sys.stderr)
 
 
 def _doubtful(

@@ -18,6 +18,7 @@ from hdattn.fields import Strict
 
 CACHE = PurePosixPath("results/cache")
 FIGURES = PurePosixPath("results/figures")
+SCANS = PurePosixPath("results/scans")
 
 
 def experiments_of(name: str, section: Strict, seed: int) -> dict[str, list[Experiment]]:
@@ -66,7 +67,34 @@ class FigureEntry:
 
     def direct(self) -> list[Experiment]:
         """Experiments that the figure reads, without repeats."""
-        return list(dict.fromkeys(e for group in self.experiments.values() for e in group))
+        return _distinct(self.experiments)
+
+
+@dataclass(frozen=True)
+class ScanEntry:
+    """A scan, and what it needs."""
+
+    name: str
+    section: Strict
+    experiments: dict[str, list[Experiment]]
+
+    @property
+    def stem(self) -> str:
+        """Path of the scan's files without their ending, relative to the project."""
+        return str(SCANS / self.name)
+
+    @property
+    def section_json(self) -> str:
+        """The scan as canonical JSON."""
+        return canonical_json(self.section.model_dump(mode="json"))
+
+    def direct(self) -> list[Experiment]:
+        """Experiments that the scan reads, without repeats."""
+        return _distinct(self.experiments)
+
+
+def _distinct(experiments: dict[str, list[Experiment]]) -> list[Experiment]:
+    return list(dict.fromkeys(e for group in experiments.values() for e in group))
 
 
 class Catalogue:
@@ -79,7 +107,12 @@ class Catalogue:
             name: FigureEntry(name, run.scale, section, experiments_of(name, section, run.seed))
             for name, section in configuration.sections.items()
         }
-        needed = with_inputs(e for entry in self.figures.values() for e in entry.direct())
+        self.scans = {
+            name: ScanEntry(name, scan, scan.experiments(run.seed))
+            for name, scan in configuration.scans.items()
+        }
+        entries = (*self.figures.values(), *self.scans.values())
+        needed = with_inputs(e for entry in entries for e in entry.direct())
         self._by_path = {str(e.path): e for e in needed}
 
     @property

@@ -10,10 +10,13 @@ from importlib import metadata
 
 import click
 
+from hdattn.commands.gallery import gallery
 from hdattn.commands.multihead import multihead
 from hdattn.commands.output import warn
 from hdattn.commands.parsing import usage_line
+from hdattn.commands.scan import scan
 from hdattn.commands.singlehead import singlehead
+from hdattn.commands.where import where
 from hdattn.commands.workflow import COMMANDS
 from hdattn.errors import NotYet, UserError
 
@@ -41,7 +44,7 @@ def cli(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
-for command in (singlehead, multihead, *COMMANDS):
+for command in (singlehead, multihead, gallery, where, scan, *COMMANDS):
     cli.add_command(command)
 
 

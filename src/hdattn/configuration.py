@@ -8,48 +8,22 @@ overrides keys of its section.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass, field
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
-from pydantic.functional_validators import BeforeValidator
 
 from hdattn import figures as figure_modules
 from hdattn.errors import UserError
-from hdattn.fields import NonNegative, Strict, Whole, is_size, physics, size
+from hdattn.fields import Strict, is_size
+from hdattn.run_section import Run
+from hdattn.scan.sections import SCANS, Scan
 
 BUILT_IN_SCALES = ("smoke", "default", "paper")
+SCAN_NAME = r"[A-Za-z][A-Za-z0-9_]{0,39}"
 SCALE_NAME = r"^[A-Za-z][A-Za-z0-9_-]{0,39}$"
-
-
-def _names(value: Any) -> Any:
-    """Figures as a list, or a string with commas or spaces; ``all`` is every figure."""
-    if value is None or value == "all":
-        return list(figure_modules.names())
-    if isinstance(value, str):
-        value = value.replace(",", " ").split()
-    if not isinstance(value, (list, tuple)) or not all(isinstance(v, str) for v in value):
-        raise ValueError("figures is a list of names, or names with commas or spaces between")
-    if not value:
-        raise ValueError("figures is empty: name at least one figure, or 'all'")
-    return list(dict.fromkeys(value))
-
-
-class Run(Strict):
-    """What to run, at which scale (config/config.yaml)."""
-
-    scale: str = size("default", "Scale: smoke, default, paper, or one of your own.")
-    figures: Annotated[
-        tuple[str, ...], BeforeValidator(_names, json_schema_input_type=str | list[str])
-    ] = size("all", "Figures to make: 'all', a list, or names with commas or spaces between.")
-    seed: Whole = physics(0, "Root seed of every random stream.")
-    device: Literal["auto", "cpu", "cuda"] = size(
-        "auto", "Where training runs: auto takes a GPU if there is one."
-    )
-    training_set_limit_mb: NonNegative = size(
-        32, "Training sets up to this size are stored with the teacher, larger ones redrawn (MB)."
-    )
 
 
 @dataclass(frozen=True)
@@ -58,11 +32,14 @@ class Configuration:
 
     run: Run
     sections: dict[str, Strict]
+    scans: dict[str, Scan] = field(default_factory=dict)
 
     def merged(self) -> dict[str, Any]:
         """Everything that was used, for ``run_config.yaml``."""
         sections = {name: s.model_dump(mode="json") for name, s in self.sections.items()}
-        return {**self.run.model_dump(mode="json"), **sections}
+        scans = {name: scan.model_dump(mode="json") for name, scan in self.scans.items()}
+        own = {"scans": scans} if scans else {}
+        return {**self.run.model_dump(mode="json"), **own, **sections}
 
 
 class Sources:
@@ -109,11 +86,12 @@ def load(merged: Mapping[str, Any], sources: Sources | None = None) -> Configura
     sections = {}
     for name in figure_modules.names():
         sections[name] = _section(name, merged, chosen, sources, problems)
+    scans = _scans(merged, sources, problems)
     if chosen is not None:
         problems += _check_choice(chosen, merged, sources)
     if problems:
         raise UserError("\n".join(problems))
-    return Configuration(run, {name: sections[name] for name in run.figures})
+    return Configuration(run, {name: sections[name] for name in run.figures}, scans)
 
 
 def scales(merged: Mapping[str, Any]) -> tuple[str, ...]:
@@ -133,7 +111,7 @@ def _run_part(
 
 
 def _unknown_top_level(merged: Mapping[str, Any], sources: Sources) -> list[str]:
-    known = [*Run.model_fields, *figure_modules.names()]
+    known = [*Run.model_fields, "scans", *figure_modules.names()]
     return [
         f"{sources.name(merged, [key])}: {key}: unknown key; {_suggest(str(key), known)}"
         for key in merged
@@ -184,6 +162,36 @@ def _section(
         if run is not None and scale == run.scale:
             result = section
     return result
+
+
+def _scans(merged: Mapping[str, Any], sources: Sources, problems: list[str]) -> dict[str, Scan]:
+    """The sections under ``scans``; those with problems are left out."""
+    raw = merged.get("scans") or {}
+    where = sources.name(merged, ["scans"])
+    if not isinstance(raw, Mapping):
+        problems.append(f"{where}: scans: give a mapping of names to scans")
+        return {}
+    found = {}
+    for name, values in raw.items():
+        key = f"{sources.name(merged, ['scans', name])}: scans.{name}"
+        model = values.get("model") if isinstance(values, Mapping) else None
+        if not re.fullmatch(SCAN_NAME, str(name)):
+            problems.append(f"{key}: a name has letters, digits and _, a letter first; rename it")
+        elif model not in SCANS:
+            problems.append(f"{key}.model: {model!r} will not do; choose from {', '.join(SCANS)}")
+        else:
+            prefix = ("scans", name)
+            found[name] = _validate(SCANS[model], values, prefix, merged, sources, problems)
+    return found
+
+
+def scan_from(model: str, values: Mapping[str, Any], source: str) -> Scan:
+    """A scan from values that ``source`` gave; ``UserError`` with a line for each problem."""
+    problems: list[str] = []
+    scan = _validate(SCANS[model], values, (), values, Sources([(source, values)]), problems)
+    if problems:
+        raise UserError("\n".join(problems))
+    return scan
 
 
 def _layers(

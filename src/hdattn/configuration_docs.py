@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from hdattn import figures as figure_modules
 from hdattn.configuration import Run
 from hdattn.fields import is_size
+from hdattn.scan.sections import SCANS
 
 _INTRODUCTION = """# Configuration
 
@@ -42,6 +43,20 @@ then `make figures SCALE=lownoise FIGURES=learning_curves`.
 """
 
 
+_SCANS = """
+## scans (config.yaml)
+
+Grids of your own, through the same cache; none unless you name some. An axis is a number, a list,
+or `start:stop:points` (even in the logarithm; `start:stop:points:linear`).
+
+    scans:
+      decay: {model: singlehead, alpha: "0.1:10:30", lam: [0.01, 0.1]}
+
+then `snakemake scans` (or `snakemake scan_decay`) makes `results/scans/decay.csv`, `.h5` (the same
+table) and `.png` (a quick look). The command `hdattn scan` does the same without a configuration.
+"""
+
+
 def schema() -> dict[str, Any]:
     """JSON schema of the merged configuration: the run's keys and one section per figure."""
     run = Run.model_json_schema()
@@ -53,6 +68,7 @@ def schema() -> dict[str, Any]:
         scale = {"type": "object", "properties": keys, "additionalProperties": False}
         keys = {**keys, "scales": {"type": "object", "additionalProperties": scale}}
         run["properties"][name] = {**section, "properties": keys}
+    run["properties"]["scans"] = _scans_schema(definitions)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **run,
@@ -61,9 +77,23 @@ def schema() -> dict[str, Any]:
     }
 
 
+def _scans_schema(definitions: dict[str, Any]) -> dict[str, Any]:
+    """Any number of scans by name, each of one of the models."""
+    kinds = []
+    for model in SCANS.values():
+        section = model.model_json_schema()
+        definitions.update(section.pop("$defs", {}))
+        section["required"] = sorted({*section.get("required", []), "model"})
+        kinds.append(section)
+    return {"type": "object", "additionalProperties": {"oneOf": kinds}}
+
+
 def readme() -> str:
     """Text of config/README.md."""
     parts = [_INTRODUCTION, "## config.yaml\n", _table(Run)]
+    parts.append(_SCANS)
+    for name, model in SCANS.items():
+        parts += [f"### A scan of {name}\n", _table(model)]
     for name in figure_modules.names():
         module = figure_modules.module(name)
         parts.append(f"\n## {name} ({module.MODEL}.yaml)\n\n{module.TITLE}.\n")
@@ -78,10 +108,14 @@ def _section_model(name: str) -> type[BaseModel]:
 def _table(model: type[BaseModel]) -> str:
     lines = ["| key | default | size | meaning |", "|---|---|---|---|"]
     for name, info in model.model_fields.items():
-        value = json.dumps(_plain(info.default), ensure_ascii=False)
+        shown = "to be given" if info.is_required() else f"`{_json(info.default)}`"
         kind = "yes" if is_size(model, name) else ""
-        lines.append(f"| `{name}` | `{value}` | {kind} | {info.description} |")
+        lines.append(f"| `{name}` | {shown} | {kind} | {info.description} |")
     return "\n".join(lines) + "\n"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(_plain(value), ensure_ascii=False)
 
 
 def _plain(value: Any) -> Any:

@@ -68,7 +68,7 @@ def expected_files(directory: Path) -> set[str]:
         content = configuration_files.read_file(file)
         try:
             # The sections in it are those of its scale already, whatever that scale is called.
-            paths |= _paths([{**content, "scale": "default"}], None)
+            paths |= _paths([{**content, "scale": "default", "style_sheet": None}], None)
         except UserError:
             continue  # from a version with other keys: nothing asks for its files any more
     return paths

@@ -1,8 +1,9 @@
 # Helpers of the rules: the catalogue of experiments, and the functions that name files.
 # Needs the configuration; makes no file but the merged configuration beside the figures.
 from hdattn import physics_code, steps
+from hdattn.canonical import canonical_json
 from hdattn.catalogue import CACHE, FIGURES, Catalogue
-from hdattn.figures.code import plot_digest
+from hdattn.figures.code import plot_digest, scan_digest
 
 try:
     configuration = startup.load_configuration(config, workflow.configfiles)
@@ -14,6 +15,10 @@ except UserError as error:
     sys.exit(str(error))
 
 SCALE = configuration.run.scale
+LOOK = canonical_json(configuration.run.look())
+SHEET = configuration.run.style_sheet_digest()
+MORE_FORMATS = [f for f in configuration.run.figure_formats if f not in ("pdf", "png")]
+SCAN_FILES = ("csv", "h5", "png")
 VALIDATION = f"{FIGURES}/{SCALE}/validation.csv"
 VALIDATED = f"{FIGURES}/{SCALE}/.validated"
 
@@ -81,6 +86,13 @@ def files_of_family(model):
         return [*files_of(*catalogue.family(model)), f"{FIGURES}/{SCALE}/{model}/.validated"]
     except UserError as error:
         sys.exit(str(error))
+
+
+def files_of_scans():
+    """Tables of all scans."""
+    if not catalogue.scans:
+        sys.exit("scans: there is none; add one under 'scans' of config/config.yaml")
+    return [f"{entry.stem}.{ending}" for entry in catalogue.scans.values() for ending in SCAN_FILES]
 
 
 def folder_of(wildcards, output):

@@ -1,5 +1,6 @@
 # plot: one rule per figure, so that a figure can be asked for by its name.
-# Needs the experiments of the figure; makes results/figures/<scale>/<model>/<name>.{pdf,png,csv}.
+# Needs the experiments of the figure; makes results/figures/<scale>/<model>/<name>.{pdf,png,csv},
+# .json (what it was made from) and .validation.csv.
 
 
 for entry in catalogue.figures.values():
@@ -18,7 +19,9 @@ for entry in catalogue.figures.values():
                 labels={"figure": entry.name, "shows": entry.title},
             ),
             csv=f"{entry.stem}.csv",
+            details=f"{entry.stem}.json",
             validation=f"{entry.stem}.validation.csv",
+            more=[f"{entry.stem}.{ending}" for ending in MORE_FORMATS],
         log:
             f"results/logs/plot/{SCALE}/{entry.name}.log",
         benchmark:
@@ -34,6 +37,8 @@ for entry in catalogue.figures.values():
             seed=catalogue.run.seed,
             code=plot_digest(entry.name),
             stem=stem_of,
+            look=LOOK,
+            sheet=SHEET,
         shell:
             'python "$HDATTN_SCRIPTS"/plot.py {params.figure} --section {params.section:q}'
-            " --seed {params.seed} --stem {params.stem:q} 2> {log:q}"
+            " --seed {params.seed} --stem {params.stem:q} --look {params.look:q} 2> {log:q}"

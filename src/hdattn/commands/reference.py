@@ -57,6 +57,10 @@ each number of heads removed |
 `scale`, `files` and `seconds` |
 | `show` | `kind parameters converged residual seeds attributes messages provenance datasets` |
 | `check` | `files bad stale orphaned leftovers removed` |
+| `gallery` | `pages`, a list of `path figures` |
+| `where` | `name model title scale section module helpers caption test`, then `outputs` and \
+`experiments`, lists of `path made` (experiments with `kind`) |
+| `scan` | `rows not_converged results_computed files` |
 """
 
 
@@ -70,7 +74,7 @@ def _sections(group: click.Group, context: click.Context) -> Iterator[str]:
     """A section for each command that the group has; those not yet there share a line."""
     absent = []
     for name in group.list_commands(context):
-        command = group.commands[name]
+        command = group.get_command(context, name)
         below = click.Context(command, info_name=name, parent=context)
         if isinstance(command, click.Group):
             yield from _sections(command, below)

@@ -115,9 +115,7 @@ COMMANDS = [
     figures,
     show,
     check,
-    NotYetCommand("where", "the files behind a figure"),
     NotYetCommand("cost", "time and memory that a scale takes"),
-    NotYetCommand("scan", "a grid of parameters through the cache"),
 ]
 
 

@@ -18,8 +18,20 @@ def _sources() -> SourceTree:
     return SourceTree("hdattn", _FOLDER.parent, frozenset(_SKIP))
 
 
+def scan_digest() -> str:
+    """The same for the modules that make the files of a scan."""
+    return _sources().digest("hdattn.scan.table")
+
+
 def plot_digest(figure: str) -> str:
     """Digest (16 hexadecimal digits) of the modules and the style sheet that draw ``figure``."""
     code = _sources().digest(f"hdattn.figures.{figure}")
     sheet = (_FOLDER / "hdattn.mplstyle").read_bytes()
     return hashlib.sha256(code.encode() + sheet).hexdigest()[:16]
+
+
+def helpers(figure: str) -> list[Path]:
+    """Modules that only draw, ``figures/_*.py``, among those that ``figure`` imports."""
+    modules = _sources().closure(f"hdattn.figures.{figure}")
+    names = [name.rpartition(".")[2] for name in modules if name.startswith("hdattn.figures._")]
+    return [_FOLDER / f"{name}.py" for name in names]

@@ -8,24 +8,30 @@ from hdattn import catalogue, store
 from hdattn import figures as figure_modules
 from hdattn.experiment import Experiment
 from hdattn.fields import Strict
-from hdattn.figures import style, validation
+from hdattn.figures import details, style, validation
+from hdattn.figures.look import Look
 
 
-def make_figure(name: str, section: Strict, seed: int, stem: Path) -> figure_modules.Drawing:
+def make_figure(
+    name: str, section: Strict, seed: int, stem: Path, look: Look | None = None
+) -> figure_modules.Drawing:
     """Read the experiments of figure ``name``, draw it, and write its files.
 
-    Writes ``stem.pdf``, ``stem.png``, ``stem.csv`` (everything drawn) and
-    ``stem.validation.csv`` (theory against simulation). Raises ``CacheError`` for a file of the
-    cache that cannot be trusted.
+    Writes ``stem.pdf`` and ``stem.png`` (or the formats of ``look``), ``stem.csv`` (everything
+    drawn), ``stem.validation.csv`` (theory against simulation) and ``stem.json`` (what it was made
+    from, flagged points). Raises ``CacheError`` for a file of the cache that cannot be trusted.
     """
+    look = look or Look()
     experiments = catalogue.experiments_of(name, section, seed)
     records = {role: [_read(e) for e in group] for role, group in experiments.items()}
-    with style.context():
+    with style.context(look.style_sheet):
         figure = style.new_figure()
         drawing = figure_modules.module(name).draw(figure, records, section)
-        style.save(figure, stem)
+        look.resize(figure)
+        style.save(figure, stem, look.formats)
     style.write_csv(stem.with_name(f"{stem.name}.csv"), drawing.table)
     validation.write(stem.with_name(f"{stem.name}{validation.PART_ENDING}"), drawing.validation)
+    details.write(stem, name, section, seed, experiments, drawing)
     return drawing
 
 

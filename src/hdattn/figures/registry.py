@@ -14,7 +14,7 @@ from hdattn.errors import UserError
 
 MODELS = ("multihead", "singlehead")
 _FOLDER = Path(__file__).parent
-_HELPERS = {"code", "drawing", "make", "registry", "style", "validation"}
+_HELPERS = {"code", "details", "drawing", "look", "make", "registry", "style", "validation"}
 
 
 @cache
