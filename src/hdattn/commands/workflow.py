@@ -57,7 +57,7 @@ def figures(as_json: bool, scale: str | None, times: bool, names: str, directory
 
 
 @click.command(cls=Command)
-@argument("files", type=click.Path(path_type=Path), metavar="FILE.h5...", nargs=-1, required=True)
+@argument("files", type=click.Path(path_type=Path), metavar="FILE.h5", nargs=-1, required=True)
 @as_json
 def show(as_json: bool, files: tuple[Path, ...]) -> None:
     """Describe files of the cache.
