@@ -320,3 +320,14 @@ def test_the_check_loads_neither_numpy_nor_hdf5():
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(cache_check.__file__).parents[1])}
     assert subprocess.run([sys.executable, "-c", code], env=environment).returncode == 0
+
+
+def test_what_cannot_be_removed_is_told_and_the_rest_is_removed(cache):
+    folder, *_ = sorted(cache.glob(f"{KIND}/*.h5"))
+    bad = sorted(cache.rglob("*.h5"))[-1]
+    folder.unlink()
+    folder.mkdir()
+    bad.write_bytes(b"")
+    with pytest.raises(UserError, match=f"{re.escape(folder.name)}: cannot be removed"):
+        remove_bad(run(cache))
+    assert not bad.exists()

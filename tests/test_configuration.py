@@ -103,6 +103,13 @@ def test_ways_to_name_figures(toy, figures):
         ({"scales": {"paper": {"dim": -4}}}, "toy.scales.paper.dim", "at least 1"),
         ({"scales": {"mine": {"dimm": 4}}}, "toy.scales.mine.dimm", "did you mean 'dim'?"),
         ({"scales": [1]}, "toy.scales", "give a mapping"),
+        ({"scales": {"smoke": None}}, "toy.scales.smoke", "give a mapping"),
+        ({"scales": {"../up": {"dim": 4}}}, "toy.scales.../up", "a letter first; rename"),
+        ({"dim": 1e6}, "toy.dim", "1e+06 is above 20000; lower it"),
+        ({"scales": {"mine": {"dim": 1e6}}}, "toy.scales.mine.dim", "is above 20000"),
+        ({"alphas": {"start": None, "stop": 2, "points": 3}}, "toy.alphas", "finite numbers"),
+        ({"alphas": {"start": 1, "stop": ".inf", "points": 3}}, "toy.alphas", "not a number"),
+        ({"alphas": {"start": 1, "stop": 2, "points": 1e11}}, "toy.alphas", "at most 10000"),
     ],
 )
 def test_one_line_names_the_key_and_ends_with_the_remedy(toy, section, key, remedy):

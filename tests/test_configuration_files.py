@@ -65,3 +65,23 @@ def test_every_unreadable_file_has_a_line(write, tmp_path):
     assert first.startswith("none.yaml: no such file")
     assert second.startswith("latin.yaml: cannot be read: it is not UTF-8 text")
     assert third.startswith("folder.yaml: cannot be read: Is a directory")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("day: 2020-13-45\n", "month must be in 1..12"),
+        ("[" * 5000, "nested too deeply"),
+        ("1: 1\n1: 2\n", "the key 1 is given twice"),
+        ("true: 1\nyes: 2\n", "the key True is given twice"),
+    ],
+)
+def test_what_yaml_itself_does_not_catch_is_one_line(write, text, problem):
+    with pytest.raises(UserError) as caught:
+        read_files([write("x.yaml", text)])
+    assert problem in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_merge_keys_are_yaml(write):
+    content, _ = read_files([write("x.yaml", "x: &x {a: 1, b: 1}\ny: {<<: *x, b: 2}\n")])
+    assert content["y"] == {"a": 1, "b": 2}

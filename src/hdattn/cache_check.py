@@ -149,17 +149,21 @@ def _verify_place(path: Path, name: str, seal: Seal) -> None:
 def remove_bad(report: CheckReport) -> list[Path]:
     """Delete the bad files and leftovers of ``report``, so that the next run remakes them.
 
-    Returns the deleted paths. Raises ``UserError`` when the file system refuses.
+    Returns the deleted paths. Raises ``UserError``, a line for each that the file system keeps,
+    once all others are deleted.
     """
-    removed = []
+    removed, kept = [], []
     for path in [*(path for path, _ in report.bad), *report.leftovers]:
         try:
             path.unlink()
         except FileNotFoundError:
             continue  # another run was faster
         except OSError as error:
-            raise UserError(f"{path}: cannot be removed ({error.strerror}); remove it") from None
-        removed.append(path)
+            kept.append(f"{path}: cannot be removed ({error.strerror}); remove it")
+        else:
+            removed.append(path)
+    if kept:
+        raise UserError("\n".join(kept))
     return removed
 
 

@@ -16,6 +16,9 @@ from hdattn.errors import UserError
 from hdattn.experiment import Experiment
 from hdattn.fields import Strict
 
+MAXIMUM_GB, MAXIMUM_DAYS = 1000, 30
+"""Memory and time of one job above which a configuration is refused."""
+
 CACHE = PurePosixPath("results/cache")
 FIGURES = PurePosixPath("results/figures")
 SCANS = PurePosixPath("results/scans")
@@ -97,6 +100,19 @@ def _distinct(experiments: dict[str, list[Experiment]]) -> list[Experiment]:
     return list(dict.fromkeys(e for group in experiments.values() for e in group))
 
 
+def _too_large(entry: FigureEntry) -> list[str]:
+    """A line where a job of the figure needs more than any machine has."""
+    for experiment in entry.direct():
+        gigabytes = experiment.resources.get("mem_mb", 0) / 1000
+        days = experiment.resources.get("seconds", 0) / 86400
+        if gigabytes > MAXIMUM_GB or days > MAXIMUM_DAYS:
+            return [
+                f"{entry.name}: a job needs about {gigabytes:.3g} GB and {days:.3g} days "
+                f"({experiment.kind}); make its sizes at scale {entry.scale!r} smaller"
+            ]
+    return []
+
+
 class Catalogue:
     """All figures of a configuration and all the files behind them."""
 
@@ -112,6 +128,9 @@ class Catalogue:
             for name, scan in configuration.scans.items()
         }
         entries = (*self.figures.values(), *self.scans.values())
+        problems = [line for entry in self.figures.values() for line in _too_large(entry)]
+        if problems:
+            raise UserError("\n".join(problems))
         needed = with_inputs(e for entry in entries for e in entry.direct())
         self._by_path = {str(e.path): e for e in needed}
 

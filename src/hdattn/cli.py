@@ -59,7 +59,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run(arguments: Sequence[str] | None = None) -> int:
     """Exit status of the command line ``arguments``, the process's own by default."""
     try:
-        return cli.main(arguments, prog_name="hdattn", standalone_mode=False) or 0
+        status = cli.main(arguments, prog_name="hdattn", standalone_mode=False) or 0
+        sys.stdout.flush()
+        return status
     except click.UsageError as error:
         lines = [usage_line(error)]
     except NotYet as error:
@@ -68,6 +70,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         lines = str(error).splitlines()
     except MemoryError:
         lines = ["out of memory: sizes this large do not fit; lower them"]
+    except OSError as error:
+        lines = [f"{error.filename or 'output'}: {error.strerror}; mend that, then try again"]
     except click.Abort:
         click.echo("hdattn: interrupted", err=True)
         return INTERRUPTED

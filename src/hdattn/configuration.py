@@ -23,7 +23,7 @@ from hdattn.scan.sections import SCANS, Scan
 
 BUILT_IN_SCALES = ("smoke", "default", "paper")
 SCAN_NAME = r"[A-Za-z][A-Za-z0-9_]{0,39}"
-SCALE_NAME = r"^[A-Za-z][A-Za-z0-9_-]{0,39}$"
+SCALE_NAME = r"[A-Za-z][A-Za-z0-9_-]{0,39}"
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Sources:
         for depth in range(len(keys), 0, -1):
             value = _lookup(merged, keys[:depth])
             for name, content in reversed(self.files):
-                if value is not _ABSENT and _lookup(content, keys[:depth]) == value:
+                if value is not _ABSENT and _same(_lookup(content, keys[:depth]), value):
                     return name
             if value is not _ABSENT:
                 return "--config"
@@ -61,6 +61,12 @@ class Sources:
 
 
 _ABSENT = object()
+
+
+def _same(own: Any, merged: Any) -> bool:
+    """Whether a file's value is the merged one, or a mapping merged from several files."""
+    both = isinstance(own, Mapping) and isinstance(merged, Mapping)
+    return both or own == merged or (own != own and merged != merged)  # NaN is not itself
 
 
 def _lookup(tree: Any, keys: Iterable[Any]) -> Any:
@@ -143,25 +149,44 @@ def _section(
     """Section ``name`` at the scale of the run; problems of all its scales are collected."""
     model = figure_modules.module(name).Section
     raw = merged.get(name, {})
-    where = sources.name(merged, [name])
     if not isinstance(raw, Mapping):
+        where = sources.name(merged, [name])
         problems.append(f"{where}: {name}: a section is a mapping of keys to values")
         return None
     overrides = raw.get("scales", {})
-    if not isinstance(overrides, Mapping) or not all(
-        isinstance(o, Mapping) for o in overrides.values()
-    ):
-        problems.append(f"{where}: {name}.scales: give a mapping of scale to its keys")
+    bad = _bad_scales(name, overrides, merged, sources)
+    if bad:
+        problems += bad
         return None
     base = {key: value for key, value in raw.items() if key != "scales"}
     result = None
     for scale in dict.fromkeys([*overrides, run.scale if run else "default"]):
         layers = [((name,), base), *_layers(name, scale, overrides)]
         section = _validate_layers(model, layers, merged, sources, problems)
+        for line in section.beyond_limits() if section else []:
+            keys = (*layers[-1][0], line.partition(":")[0])
+            problems.append(f"{sources.name(merged, keys)}: {_dotted(layers[-1][0])}.{line}")
         problems += _physics_overrides(model, name, scale, overrides, merged, sources)
         if run is not None and scale == run.scale:
             result = section
     return result
+
+
+def _bad_scales(
+    name: str, overrides: Any, merged: Mapping[str, Any], sources: Sources
+) -> list[str]:
+    where = f"{sources.name(merged, [name, 'scales'])}: {name}.scales"
+    if not isinstance(overrides, Mapping):
+        return [f"{where}: give a mapping of scale to its keys"]
+    lines = []
+    for scale, keys in overrides.items():
+        where = f"{sources.name(merged, [name, 'scales', scale])}: {name}.scales.{scale}"
+        if not re.fullmatch(SCALE_NAME, str(scale)):
+            # It names folders; nothing may be written outside the results.
+            lines.append(f"{where}: a scale has letters, digits, - and _, a letter first; rename")
+        elif not isinstance(keys, Mapping):
+            lines.append(f"{where}: give a mapping of keys to values")
+    return lines
 
 
 def _scans(merged: Mapping[str, Any], sources: Sources, problems: list[str]) -> dict[str, Scan]:
@@ -274,6 +299,7 @@ _REMEDIES = {
     "bool_type": "give true or false",
     "literal_error": "choose from {expected}",
     "tuple_type": "give a list",
+    "model_type": "give a mapping of keys to values",
     "missing": "add this key",
 }
 

@@ -21,12 +21,14 @@ class _Loader(yaml.SafeLoader):
     def construct_mapping(self, node, deep=False):
         seen = set()
         for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if isinstance(key, str) and key in seen:
+            if key_node.tag == "tag:yaml.org,2002:merge":
+                continue  # what is merged may be overridden
+            key = repr(self.construct_object(key_node, deep=True))
+            if key in seen:
                 raise yaml.MarkedYAMLError(
-                    problem=f"the key {key!r} is given twice", problem_mark=key_node.start_mark
+                    problem=f"the key {key} is given twice", problem_mark=key_node.start_mark
                 )
-            seen.add(str(key))
+            seen.add(key)
         return super().construct_mapping(node, deep)
 
 
@@ -61,6 +63,9 @@ def read_file(path: str | Path) -> dict[str, Any]:
         raise UserError(f"{path}: cannot be read: {reason}; mend or restore the file") from None
     except yaml.YAMLError as error:
         raise UserError(f"{path}, {_where(error)}; mend the YAML there") from None
+    except (ValueError, RecursionError) as error:
+        reason = str(error) if isinstance(error, ValueError) else "it is nested too deeply"
+        raise UserError(f"{path}: cannot be read: {reason}; mend the YAML") from None
     if not isinstance(content, (dict, type(None))):
         raise UserError(f"{path}: holds no mapping; write it as lines of 'key: value'")
     return content or {}

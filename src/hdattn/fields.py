@@ -8,12 +8,25 @@ scale; a field made with :func:`physics` may not.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.functional_validators import AfterValidator, BeforeValidator
+
+MAXIMUM_POINTS = 10_000
+"""Points of a grid."""
+
+LIMITS = {
+    **dict.fromkeys(("dim", "small_dim", "dims"), 20_000),
+    **dict.fromkeys(("instances", "block_size", "seeds", "records", "tau_points"), 10_000),
+    **dict.fromkeys(("heads", "tokens", "scrambles", "starts"), 1000),
+    **dict.fromkeys(("base_points", "points", "test_samples", "sequences"), 2**24),
+    **dict.fromkeys(("tau_max", "tau_dims", "tau_flow", "tau_sgd", "gamma"), 1e7),
+    **{"nodes": 500},
+}
+"""Largest values that a figure's keys of these names may have: what lies above is a slip."""
 
 
 def _number(value: Any) -> Any:
@@ -49,10 +62,14 @@ def _expand_grid(value: Any) -> Any:
     if unknown or not {"start", "stop", "points"} <= set(value):
         raise ValueError("a grid is a list, or {start, stop, points, spacing: log or linear}")
     start, stop, points = _number(value["start"]), _number(value["stop"]), _whole(value["points"])
+    if not all(isinstance(x, (int, float)) and np.isfinite(x) for x in (start, stop)):
+        raise ValueError("a grid starts and stops at finite numbers")
     if spacing not in ("log", "linear"):
         raise ValueError(f"spacing is {spacing!r}: use log or linear")
-    if not isinstance(points, int) or points < 2 or not start < stop:
-        raise ValueError("a grid needs start below stop and at least 2 points")
+    if not isinstance(points, int) or not 2 <= points <= MAXIMUM_POINTS or not start < stop:
+        raise ValueError(
+            f"a grid has start below stop, at least 2 points and at most {MAXIMUM_POINTS}"
+        )
     if spacing == "linear":
         return np.linspace(start, stop, points).tolist()
     if start <= 0:
@@ -82,6 +99,14 @@ class Strict(BaseModel):
     """Base of the configuration's models: unknown keys are errors, values are frozen."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+    def beyond_limits(self) -> list[str]:
+        """Lines ``key: ...`` about values above :data:`LIMITS`, which no machine would finish."""
+        return [
+            f"{key}: {largest:g} is above {LIMITS[key]:g}; lower it"
+            for key in type(self).model_fields
+            if key in LIMITS and (largest := _largest(getattr(self, key))) > LIMITS[key]
+        ]
 
     def doubts(self) -> list[str]:
         """Lines ``key: value is ...`` about values that are legal, but beyond the theory."""
@@ -114,3 +139,11 @@ def is_size(model: type[BaseModel], name: str) -> bool:
     """Whether ``name`` is a field of ``model`` that a built-in scale may override."""
     extra = model.model_fields[name].json_schema_extra
     return isinstance(extra, dict) and bool(extra.get("size"))
+
+
+def _largest(value: Any) -> float:
+    """Largest number in a value, a list or a mapping; -inf where there is none."""
+    values = value.values() if isinstance(value, Mapping) else value
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        return float(value) if isinstance(value, (int, float)) else -np.inf
+    return max(map(_largest, values), default=-np.inf)

@@ -15,7 +15,7 @@ from hdattn.fields import NonNegative, Positive, Strict, Whole, physics, size
 
 def _names(value: Any) -> Any:
     """Figures as a list, or a string with commas or spaces; ``all`` is every figure."""
-    if value is None or value == "all":
+    if value is None or value == "all" or value in (["all"], ("all",)):
         return list(figure_modules.names())
     if isinstance(value, str):
         value = value.replace(",", " ").split()

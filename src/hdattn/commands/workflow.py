@@ -66,6 +66,9 @@ def show(as_json: bool, files: tuple[Path, ...]) -> None:
     """
     from hdattn import store
 
+    for file in files:
+        if not file.is_file():
+            raise UserError(f"{file}: there is no such file; results lie under results/cache")
     if not as_json:
         click.echo("\n\n".join(store.describe(file) for file in files))
         return
