@@ -1,5 +1,6 @@
 """The gallery: everything on disk is shown, nothing comes from elsewhere, browsers agree."""
 
+import csv
 import json
 import shutil
 import subprocess
@@ -107,7 +108,7 @@ def test_what_is_known_of_a_figure_is_on_its_page(project):
     assert "Share of positive eigenvalues" in text  # the caption
     assert "instances = 7" in text
     assert "1 agree" in text and "1 disagree" in text
-    assert "42 s of jobs" in text  # the training and the drawing, by their benchmark files
+    assert "42 s of 2 jobs" in text  # the training and the drawing, by their benchmark files
     assert f"{GONE.path} (no longer there)" in text
     assert str(store.read(Path("results/cache") / ERM.path).provenance["host"]) in text
     assert "drawn by a version that did not record them" in text  # staging
@@ -125,7 +126,18 @@ def test_a_line_for_each_figure(project):
     (pages,) = write_gallery(Path(), ["smoke"]).values()
     staging, rank = summary_lines(pages)
     assert staging == "staging  cost unknown"
-    assert rank == "rank     1 of 2 points agree, 1 disagree, 1 flagged, 42 s of jobs"
+    assert rank == "rank     1 of 2 points agree, 1 disagree, 1 flagged, 42 s of 2 jobs"
+
+
+def test_costs_by_figure_and_rule(project):
+    write_gallery(Path())
+    with (FIGURES / "costs.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["figure"], row["rule"], float(row["seconds"])) for row in rows] == [
+        ("rank", "train", 40.0),
+        ("rank", "plot", 2.0),
+    ]
+    assert b"/FontFile2" in (FIGURES / "costs.pdf").read_bytes()
 
 
 def test_an_unreadable_result_does_not_stop_it(project):
@@ -177,18 +189,20 @@ _REPORT = """<script>
 window.addEventListener("load", function () {
   var images = Array.prototype.slice.call(document.images);
   images.forEach(function (image) { image.loading = "eager"; });
-  Promise.all(images.map(function (i) { return i.decode().catch(function () {}); })).then(
-    function () {
-      var shown = [].filter.call(document.querySelectorAll("article"), function (a) {
-        return a.offsetHeight > 0; }).map(function (a) { return a.id; });
-      document.documentElement.dataset.report = JSON.stringify({
-        problems: window.problems, shown: shown,
-        images: images.filter(function (i) { return !i.closest("[hidden]"); })
-          .map(function (i) { return i.naturalWidth; }),
-        width: window.innerWidth, needed: document.documentElement.scrollWidth,
-        background: getComputedStyle(document.body).backgroundColor,
-        ink: getComputedStyle(document.body).color });
-    });
+  function report() {
+    if (!images.every(function (image) { return image.complete; })) {
+      return setTimeout(report, 50);
+    }
+    var shown = [].filter.call(document.querySelectorAll("article"), function (a) {
+      return a.offsetHeight > 0; }).map(function (a) { return a.id; });
+    document.documentElement.dataset.report = JSON.stringify({
+      problems: window.problems, shown: shown,
+      images: images.map(function (image) { return image.naturalWidth; }),
+      width: window.innerWidth, needed: document.documentElement.scrollWidth,
+      background: getComputedStyle(document.body).backgroundColor,
+      ink: getComputedStyle(document.body).color });
+  }
+  report();
 });
 </script>"""
 
@@ -212,7 +226,7 @@ def visit(query="", width=1000, dark=False):
     probe = FIGURES / "probe.html"
     probe.write_text(text, encoding="utf-8")
     # --no-sandbox: without it chromium refuses to run as root, as containers do.
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=4000"]
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=30000"]
     options += [f"--user-data-dir={Path('browser').absolute()}", f"--window-size={width},900"]
     options += ["--blink-settings=preferredColorScheme=0"] if dark else []
     address = f"{probe.absolute().as_uri()}{query}"
@@ -234,7 +248,8 @@ def test_in_a_browser(project):
     everything = visit()
     assert everything["problems"] == []
     assert everything["shown"] == ["staging", "rank"]
-    assert everything["images"] == [40, 40]  # the width of the test's images: they are loaded
+    # The width of the test's images, then that of the costs: all are loaded.
+    assert everything["images"][:2] == [40, 40] and everything["images"][2] > 1000
     assert visit("?search=BOLD+rank")["shown"] == ["rank"]
     assert visit("?paper=multihead")["shown"] == ["staging"]
     assert visit("?with=disagree")["shown"] == ["rank"]

@@ -60,7 +60,7 @@ each number of heads removed |
 | `gallery` | `pages`, a list of `path figures` |
 | `where` | `name model title scale section module helpers caption test`, then `outputs` and \
 `experiments`, lists of `path made` (experiments with `kind`) |
-| `scan` | `rows not_converged results_computed files` |
+| `scan` | `rows not_converged flagged results_computed files` |
 """
 
 

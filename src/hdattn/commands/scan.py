@@ -103,6 +103,7 @@ def _run(
     values = {
         "rows": len(rows),
         "not_converged": doubtful,
+        "flagged": sum(bool(row.get("flags") or row.get("theory_flags")) for row in rows),
         "results_computed": computed,
         "files": [f"{stem}.{ending}" for ending in ENDINGS],
     }

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,8 @@ from typing import Any
 from hdattn import figures as figure_modules
 from hdattn.catalogue import CACHE
 from hdattn.figures import details, validation
+from hdattn.gallery.job_costs import Cost, job_costs
 
-BENCHMARKS = Path("results/benchmarks")
 FILES = {
     "PDF": ".pdf",
     "SVG": ".svg",
@@ -34,7 +33,7 @@ class Page:
     parameters: its section; None where the figure's version left no JSON file.
     experiments: paths in the cache by role; those behind them are in ``inputs``.
     provenance: what the results say about their origin, a list of distinct values each.
-    seconds, cpu_seconds: of all its jobs that left a benchmark file; None where none did.
+    costs: of all its jobs that left a benchmark file, by the rule that ran them.
     """
 
     name: str
@@ -49,8 +48,7 @@ class Page:
     provenance: dict[str, list[str]] = field(default_factory=dict)
     flagged: list[str] = field(default_factory=list)
     validation: list[dict[str, Any]] = field(default_factory=list)
-    seconds: float | None = None
-    cpu_seconds: float | None = None
+    costs: dict[str, Cost] = field(default_factory=dict)
 
     @property
     def cached(self) -> list[str]:
@@ -99,7 +97,7 @@ def _page(directory: Path, stem: Path, rows: list[dict[str, Any]]) -> Page:
     page.missing = [path for path in page.cached if not (cache / path).is_file()]
     page.provenance = _provenance(cache / path for path in page.cached if path not in page.missing)
     if found:  # else what it was made from is not known
-        page.seconds, page.cpu_seconds = _cost(directory, stem, page.cached)
+        page.costs = job_costs(directory, stem.parents[1].name, stem.name, page.cached)
     return page
 
 
@@ -132,27 +130,3 @@ def _origin(file: Path) -> Iterator[tuple[str, str]]:
     yield "libraries", ", ".join(f"{name} {version}" for name, version in libraries.items())
     yield "threads", str(attributes.get("threads", "unknown"))
     yield "host", str(attributes.get("host", "unknown"))
-
-
-def _cost(directory: Path, stem: Path, cached: list[str]) -> tuple[float | None, float | None]:
-    """Wall and CPU seconds of the jobs behind a figure and of drawing it."""
-    files = [BENCHMARKS / Path(path).with_suffix(".tsv") for path in cached]
-    files.append(BENCHMARKS / "plot" / stem.parents[1].name / f"{stem.name}.tsv")
-    rows = [row for file in files for row in benchmark(directory / file)]
-    if not rows:
-        return None, None
-    return sum(_number(row, "s") for row in rows), sum(_number(row, "cpu_time") for row in rows)
-
-
-def benchmark(file: Path) -> list[dict[str, str]]:
-    """Rows of a job's benchmark file; empty where the job left none."""
-    if not file.is_file():
-        return []
-    with file.open(newline="", encoding="utf-8") as lines:
-        return list(csv.DictReader(lines, delimiter="\t"))
-
-
-def _number(row: Mapping[str, str], key: str) -> float:
-    """A number of a benchmark row; short jobs leave ``NA``, which counts nothing."""
-    value = row.get(key)
-    return 0.0 if value in (None, "", "-", "NA") else float(value)

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from hdattn.catalogue import CACHE
 from hdattn.gallery.collect import Page
+from hdattn.gallery.job_costs import total
 
 PAPERS = {
     "multihead": "Specialization of softmax attention heads (arXiv 2603.03993)",
@@ -78,10 +79,11 @@ def instances(parameters: Mapping[str, Any] | None) -> str:
 
 def cost(page: Page) -> str:
     """What the jobs behind the figure took."""
-    if page.seconds is None:
+    if not page.costs:
         return "cost unknown"
-    cpu = f", {page.cpu_seconds:.0f} s CPU" if page.cpu_seconds else ""
-    return f"{page.seconds:.0f} s of jobs{cpu}"
+    whole = total(page.costs.values())
+    cpu = f", {whole.cpu_seconds:.0f} s CPU" if whole.cpu_seconds else ""
+    return f"{whole.seconds:.0f} s of {whole.jobs} jobs{cpu}"
 
 
 def bullets(lines: Iterable[str]) -> str:
@@ -164,7 +166,10 @@ def _cached_link(path: str, page: Page, folder: Path, directory: Path) -> str:
 
 def _provenance(page: Page) -> str:
     rows = [[cell(key), cell("; ".join(values))] for key, values in page.provenance.items()]
-    rows.append([cell("cost"), cell(cost(page))])
+    rows += [
+        [cell(f"jobs of {rule}"), cell(f"{c.jobs}: {c.seconds:.0f} s, {c.cpu_seconds:.0f} s CPU")]
+        for rule, c in page.costs.items()
+    ]
     return table(["what", "value"], rows)
 
 

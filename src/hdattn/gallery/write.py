@@ -13,6 +13,7 @@ from hdattn.errors import UserError
 from hdattn.figures import validation
 from hdattn.gallery import markup
 from hdattn.gallery.collect import Page, collect
+from hdattn.gallery.costs import NAME, draw_costs
 
 _TEMPLATE = Path(__file__).with_name("page.html")
 _CHECKOUT_CAPTIONS = Path(__file__).resolve().parents[3] / "workflow" / "report"
@@ -37,7 +38,9 @@ def write_gallery(
     for scale in scales or present:
         folder = directory / FIGURES / scale
         pages = collect(directory, folder)
+        priced = draw_costs(pages, folder)
         body = _scale_body(scale, pages, directory, folder, _caption_folder(directory, captions))
+        body += _costs(folder) if priced else ""
         written[_write(folder / INDEX, f"hdattn: figures, {scale} scale", body)] = pages
     _write(directory / FIGURES.parent / INDEX, "hdattn: figures", _top_body(directory, present))
     return written
@@ -102,6 +105,19 @@ def _scale_body(
         *(markup.article(p, folder, directory, _caption(captions, p.name)) for p in pages),
     ]
     return "\n".join(parts)
+
+
+def _costs(folder: Path) -> str:
+    """Where the time went, below the figures."""
+    files = " ".join(
+        f'<a href="{NAME}.{ending}">{ending.upper()}</a>' for ending in ("pdf", "png", "csv")
+    )
+    return (
+        f'<section id="{NAME}"><h2>Costs</h2><p class="faint">Seconds of jobs, wall time; '
+        f"jobs that figures share count for each of them.</p>"
+        f'<img loading="lazy" src="{NAME}.png" alt="seconds of jobs by figure and rule">'
+        f'<p class="files">{files}</p></section>'
+    )
 
 
 def _top_body(directory: Path, scales: Sequence[str]) -> str:

@@ -66,13 +66,14 @@ class SingleHeadScan(Strict):
             for a, alpha in enumerate(self.alpha):
                 where = {"alpha": alpha, **point}
                 values = {name: float(theory[name][a]) for name in THEORY}
-                sound = bool(theory["converged"][a]) and not theory["flags"][a]
+                values["converged"] = bool(theory["converged"][a])
+                values["flags"] = str(theory["flags"][a])
                 if not self.train:
-                    yield {**where, **values, "converged": sound, "flags": str(theory["flags"][a])}
+                    yield {**where, **values}
                     continue
                 expected = {f"theory_{name}": value for name, value in values.items()}
                 for row in _instances(next(trained)):
-                    yield {**where, **row, **expected, "theory_converged": sound}
+                    yield {**where, **row, **expected}
 
     def _curves(self) -> list[dict[str, float]]:
         names = self.AXES[1:]

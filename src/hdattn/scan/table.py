@@ -88,10 +88,10 @@ def _line(
     x = sorted({row[across] for row in rows})
     at = [[row for row in rows if row[across] == value] for value in x]
     trained = "instance" in rows[0]
-    theory = f"theory_{quantity}" if trained else quantity
-    sound = "theory_converged" if trained else "converged"
-    flagged = [not group[0][sound] for group in at]
-    style.theory(axis, x, [g[0][theory] for g in at], colour, label=label, flagged=flagged)
+    of = "theory_" if trained else ""
+    y = [group[0][f"{of}{quantity}"] for group in at]
+    doubts = [not g[0][f"{of}converged"] or bool(g[0][f"{of}flags"]) for g in at]
+    style.theory(axis, x, y, colour, label=label, flagged=doubts)
     if trained:
         values = [[row[quantity] for row in group] for group in at]
         error = [np.std(v, ddof=1) / np.sqrt(len(v)) if len(v) > 1 else 0.0 for v in values]
