@@ -218,6 +218,8 @@ def _at_range_ends(limit: Record, lam_range: tuple[float, float], label: str) ->
 def _at_ends(paths: PathEnsemble, label: str) -> list[str]:
     """Where most instances chose an end of the weight decays tried."""
     trained = paths.chosen()
+    if len(paths.lams) < 3:
+        return []  # there are only ends
     ends = np.isin(trained, paths.lams[[0, -1]]).mean(axis=0) > 0.5
     return [
         f"{label}: the best weight decay tried is the last one at alpha = {alpha:g}"
