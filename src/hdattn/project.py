@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,8 @@ from hdattn.catalogue import FIGURES, Catalogue, FigureEntry, with_inputs
 from hdattn.configuration_files import FILES, read_files
 from hdattn.errors import UserError
 from hdattn.experiment import Experiment
+from hdattn.job_costs import BENCHMARKS, recorded
 
-BENCHMARKS = Path("results/benchmarks")
 ENDINGS = ("pdf", "png", "csv")
 
 
@@ -110,17 +109,9 @@ def _total_seconds(directory: Path, entries: Iterable[FigureEntry]) -> float | N
     experiments = dict.fromkeys(e for entry in entries for e in with_inputs(entry.direct()))
     files = [_benchmark_of(experiment) for experiment in experiments]
     files += [BENCHMARKS / "plot" / entry.scale / f"{entry.name}.tsv" for entry in entries]
-    times = [seconds for file in files for seconds in _recorded_seconds(directory / file)]
+    times = [cost.seconds for file in files for cost in recorded(directory / file)]
     return sum(times) if times else None
 
 
 def _benchmark_of(experiment: Experiment) -> Path:
     return BENCHMARKS / experiment.kind / f"{experiment.name}.tsv"
-
-
-def _recorded_seconds(file: Path) -> list[float]:
-    """Column ``s`` of a job's benchmark file; empty where the job left none."""
-    if not file.is_file():
-        return []
-    with file.open(newline="") as lines:
-        return [float(row["s"]) for row in csv.DictReader(lines, delimiter="\t")]

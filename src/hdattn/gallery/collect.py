@@ -11,7 +11,7 @@ from typing import Any
 from hdattn import figures as figure_modules
 from hdattn.catalogue import CACHE
 from hdattn.figures import details, validation
-from hdattn.gallery.job_costs import Cost, job_costs
+from hdattn.job_costs import Cost, job_costs
 
 FILES = {
     "PDF": ".pdf",

@@ -9,7 +9,7 @@ import numpy as np
 
 from hdattn.figures import style
 from hdattn.gallery.collect import Page
-from hdattn.gallery.job_costs import total
+from hdattn.job_costs import total
 from hdattn.steps import RULES
 
 NAME = "costs"

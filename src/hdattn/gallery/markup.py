@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from hdattn.catalogue import CACHE
 from hdattn.gallery.collect import Page
-from hdattn.gallery.job_costs import total
+from hdattn.job_costs import total
 
 PAPERS = {
     "multihead": "Specialization of softmax attention heads (arXiv 2603.03993)",

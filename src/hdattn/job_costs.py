@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from hdattn.project import BENCHMARKS
 from hdattn.steps import RULES
 
+BENCHMARKS = Path("results/benchmarks")
 _RULE_OF = {kind: rule for rule, kinds in RULES.items() for kind in kinds}
 
 
@@ -36,12 +36,12 @@ def job_costs(directory: Path, scale: str, figure: str, cached: Iterable[str]) -
     for path in map(Path, cached):
         rule = _RULE_OF.get(str(path.parent))
         if rule:
-            found[rule] += _recorded(directory / BENCHMARKS / path.with_suffix(".tsv"))
-    found["plot"] += _recorded(directory / BENCHMARKS / "plot" / scale / f"{figure}.tsv")
+            found[rule] += recorded(directory / BENCHMARKS / path.with_suffix(".tsv"))
+    found["plot"] += recorded(directory / BENCHMARKS / "plot" / scale / f"{figure}.tsv")
     return {rule: total(costs) for rule, costs in found.items() if costs}
 
 
-def _recorded(file: Path) -> list[Cost]:
+def recorded(file: Path) -> list[Cost]:
     """What a job's benchmark file says; empty where the job left none."""
     if not file.is_file():
         return []
