@@ -455,6 +455,15 @@ BAD = [
     ("--nonsense", ["--nonsense"]),
     ("singlehead solve", ["--alpha: missing"]),
     ("singlehead solve --alpha", ["--alpha"]),
+    ("singlehead bayes --alpha 1 --lam 3", ["no such option; see 'hdattn singlehead bayes"]),
+    ("singlehead solve --alpha 1e12", ["alpha = 1e+12: give 1e-08 to 1e+09; below, S = 0"]),
+    ("singlehead solve --alpha 1e-300", ["alpha = 1e-300: give 1e-08"]),
+    (f"{SOLVE} --beta 1e-9", ["beta = 1e-09: give 0.001 to 1000"]),
+    (f"{SOLVE} --kappa0 1e9", ["kappa0 = 1e+09: a width p0/d is 0.0001 to 1000"]),
+    ("singlehead thresholds --kappa0 1e-9 --noise 1e-9", ["kappa0 = 1e-09"]),
+    ("singlehead thresholds --noise 1e12", ["noise = 1e+12: give 0 to 1e+06"]),
+    ("singlehead train --alpha 1e-6 --dim 20", ["alpha d^2 = 0.0004 samples, not one"]),
+    ("singlehead amp --alpha 1e-6 --dim 20", ["alpha d^2 = 0.0004 samples, not one"]),
     (f"{SOLVE} --nosie 1", ["--nosie: no such option; did you mean --noise?"]),
     (f"{SOLVE} 7 8", ["'7 8' belongs to no option"]),
     (f"{SOLVE} --json=3", ["--json"]),
@@ -506,13 +515,21 @@ BAD = [
     ("multihead bayes --mean 1 --std 1,2", ["mean has 1 entries and std has 2"]),
     ("multihead bayes --mean 1 --std -1", ["std [-1.0] has a negative entry"]),
     ("multihead bayes --mean 1,inf --std 1,1", ["--mean: '1,inf' is not a list"]),
-    ("multihead bayes --mean 1 --std 1 --support [[1]]", ["--support: --prior flip has none"]),
+    ("multihead bayes --mean 1 --std 1 --support [[1]]", ["--support: not with --mean and --std"]),
     (f"multihead bayes --mean {'0,' * 12}0 --std {'1,' * 12}1", ["13 flipping directions"]),
-    (f"{DISCRETE} --weights .5,.6", ["weights [0.5, 0.6] must be positive and sum to one"]),
-    (f"{DISCRETE} --weights 1,0", ["must be positive"]),
+    (f"{DISCRETE} --weights .5,.6", ["weights [0.5, 0.6] must sum to one"]),
+    (f"{DISCRETE} --weights 1,0", ["entry 2 of weights is 0, and all must be positive"]),
+    (f"{DISCRETE} --weights .3333333,.6666666", ["they sum to 0.9999999, give"]),
     (f"{DISCRETE} --weights 1", ["support must be 1 rows of equal length, one per weight"]),
     (DISCRETE, ["--weights: missing"]),
     (f"{STABILITY} --mean .8,0 --heads 1", ["heads is 1; specialisation needs at least 2"]),
+    (f"{STABILITY} --mean .8,0 --heads 1e6", ["--heads: 1e6 will not do"]),
+    (f"{STABILITY} --mean 1e6,0", ["mean has an entry of size 1e+06; give at most 1000"]),
+    ("multihead bayes --prior gauss --mean 0,0 --std 0,1e200", ["std has an entry of size 1e+200"]),
+    ("multihead bayes --support [[1],[1e9]] --weights .5,.5", ["support has an entry of size"]),
+    (f"{LOSS} --m [[1e200,0]]", ["m has an entry of size 1e+200; give at most 1000"]),
+    (f"{LOSS} --m [[1,0]] --r [[1e9]]", ["r has an entry of size 1e+09"]),
+    (f"{FLOW} --init-m [[1e12,0]]", ["m has an entry of size 1e+12"]),
     (f"{STABILITY} --mean .8,.3", ["--mean: the plateau is known for a mean along one constant"]),
     (f"{STABILITY} --mean 0,.8", ["--std 0 there"]),
     ("multihead stability --activation bayes --mean .8 --std 0", ["nothing will specialise"]),
@@ -522,7 +539,7 @@ BAD = [
     ("multihead bayes --support [[1],[1]] --weights .5,.5", ["support has the point [1.0] twice"]),
     (f"{OPTIMUM} --mean 1 --std -1", ["std [-1.0] has a negative entry; use 0"]),
     (f"{OPTIMUM} --support [[1,2],[3,4],[1,2]] --weights .5,.2,.3", ["the point [1.0, 2.0] twice"]),
-    (f"{OPTIMUM} --support [[1],[2]] --weights .5,.6", ["must be positive and sum to one"]),
+    (f"{OPTIMUM} --support [[1],[2]] --weights .5,.6", ["must sum to one"]),
     (f"{OPTIMUM} {PRIOR} --heads 0", ["--heads: 0 will not do; give a whole number of at least 1"]),
     (f"{OPTIMUM} {PRIOR} --starts 0", ["--starts: 0 will not do"]),
     (f"{FLOW} --init-m [[1,2]] --seed 3", ["--seed: --init-m says where to start"]),
@@ -530,10 +547,13 @@ BAD = [
     (f"{FLOW} --init-r [[1]]", ["--init-r: it needs --init-m"]),
     (f"{FLOW} --init-m [[1,0]] --init-r [[.5]]", ["negative eigenvalue"]),
     (f"{FLOW} --dim 3", ["dim is 3"]),
-    (f"{FLOW} --heads 5000", ["lower --heads or --tokens"]),
+    (f"{FLOW} --heads 5000", ["--heads: 5000 will not do"]),
+    (f"{FLOW} --points 1e6", ["--points: 1e6 will not do"]),
+    (f"{FLOW} --heads 1000 --tokens 50", ["lower --heads or --tokens"]),
     (f"{FLOW} --gamma -1", ["--gamma: -1 will not do"]),
     (f"{FLOW} --tau 0", ["--tau: 0 will not do"]),
     (f"{SGD} --gamma 0", ["--gamma: 0 will not do; give a finite number above 0"]),
+    (f"{SGD} --tau 1 --gamma 1e4 --dim 50", ["less than one step, gamma B / D = 200"]),
     (f"{SGD} --dim 1", ["dim = 1 cannot hold 2 orthonormal spikes"]),
     (f"{SGD} --dim 1e9 --batch 1000", ["lower --dim, --batch or --heads"]),
     (f"{SGD} --init-m [[1,0]] --sigma .1", ["--sigma: --init-m says where to start"]),
@@ -543,6 +563,17 @@ BAD = [
     ("check --directory nowhere", ["--directory"]),
     ("figures --scale nowhere", ["nowhere"]),
 ]  # fmt: skip
+
+
+def test_perfect_recovery_has_the_density_of_the_target(command):
+    status, out, _ = command("singlehead density --alpha 1 --noise 0 --lam 0 --points 2000 --json")
+    assert status == 0
+    found = json.loads(out)
+    x, density = np.array(found["x"]), np.array(found["density"])
+    # 2000 points dense at the square roots: the trapezoid rule is right to 1e-5
+    assert np.trapezoid(density, x) == pytest.approx(0.5, abs=1e-4)
+    assert np.trapezoid(density * x**2, x) == pytest.approx(1.5, abs=1e-4)  # Q0 = 1 + kappa0
+    assert found["atom_at_zero"] == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize(("line", "expected"), BAD, ids=[line for line, _ in BAD])

@@ -40,7 +40,7 @@ def test_project_configuration_is_the_base_set(scale):
         ({"support": [[1, 0], [1, 0]], "weights": [0.5, 0.5]}, "the point [1.0, 0.0] twice"),
         ({"support": []}, "support: [] will not do; give at least 2"),
         ({"weights": [0.5, 0.6]}, "support must be 2 rows of equal length"),
-        ({"weights": [0.5, 0.3, 0.3]}, "must be positive and sum to one; they sum to 1.1"),
+        ({"weights": [0.5, 0.3, 0.3]}, "must sum to one; they sum to 1.1"),
         ({"std": [0, -1, 1]}, "std[1]: -1 will not do; give a number of at least 0"),
     ],
 )

@@ -396,6 +396,7 @@ def test_warnings_are_messages():
         ({"batch": 0}, "batch = 0 must be"),
         ({"taus": []}, "taus must be"),
         ({"taus": [-1.0]}, "taus must be"),
+        ({"gamma": 1e4, "taus": [0.0, 1.0]}, "less than one step, gamma B / D = 500"),
         ({"taus": [1e300]}, "takes 4e.301 steps"),
         ({"instances": []}, "instances: none"),
         ({"activation": "tanh"}, "activation 'tanh' is unknown"),

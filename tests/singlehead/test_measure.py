@@ -29,15 +29,20 @@ def test_overlaps_and_spectrum_by_definition(width):
     moments = [np.trace(s @ s), np.trace(s @ teacher.S0), np.trace(teacher.S0 @ teacher.S0)]
     np.testing.assert_allclose([found.Q, found.M, found.Q0], np.divide(moments, DIM), rtol=1e-12)
     assert found.overlap_error == pytest.approx(found.Q - 2 * found.M + found.Q0)
-    assert found.rank_fraction == min(width, DIM) / DIM
+    # full rank, but for a mode that may happen to be that small
+    assert found.rank_fraction == np.mean(found.eigenvalues > 1e-4 * found.eigenvalues[-1])
 
 
-def test_rank_counts_what_stands_above_the_target_scale():
+def test_rank_counts_what_stands_above_the_largest():
     teacher, stream = setting()
     values = np.array([1.0, 0.1, 2 * RANK_THRESHOLD, 0.5 * RANK_THRESHOLD, 1e-9, *np.zeros(7)])
     weights = np.diag(np.sqrt(values * np.sqrt(teacher.Q0) * DIM))
     assert measure(weights, teacher, stream, test_samples=2).rank_fraction == 3 / DIM
+    # S = 1e-12: nothing has been learnt by a head of beta = 1, everything by one of beta = 1e12
     assert measure(1e-6 * weights, teacher, stream, test_samples=2).rank_fraction == 0
+    hot = measure(1e-6 * weights, teacher, stream, beta=1e12, test_samples=2)
+    assert hot.rank_fraction == 3 / DIM
+    assert measure(0 * weights, teacher, stream, test_samples=2).rank_fraction == 0
 
 
 @pytest.mark.parametrize("tokens", [2, 3])

@@ -248,6 +248,13 @@ def test_every_solution_is_finite_and_consistent(
         ({"beta": 0.0}, "beta"),
         ({"beta0": "hot"}, "beta0"),
         ({"penalty": "lasso"}, "nuclear"),
+        ({"alpha": 1e12}, "alpha = 1e.12: give"),
+        ({"alpha": 1e-30}, "alpha = 1e-30: give"),
+        ({"lam": 1e-300}, "lam = 1e-300: give 0, or 1e-10"),
+        ({"kappa": 1e9}, "kappa = 1e.09: give"),
+        ({"noise": 1e12}, "noise = 1e.12: give 0 to"),
+        ({"beta": 1e-9}, "beta = 1e-09: give"),
+        ({"beta0": 1e9}, "beta0 = 1e.09: give"),
     ],
 )
 def test_impossible_problems_are_refused_with_a_remedy(change, word):

@@ -14,13 +14,13 @@ from hdattn.commands.multihead_options import (
 )
 from hdattn.commands.output import emit, warn
 from hdattn.commands.parsing import Command, as_json, option
-from hdattn.commands.values import COUNT, WHOLE
+from hdattn.commands.values import COUNT, HEADS, WHOLE
 
 
 @click.command(cls=Command)
 @activation_option
 @prior_options
-@option("--heads", type=COUNT, default=2, help="Number of heads H.")
+@option("--heads", type=HEADS, default=2, help="Number of heads H.")
 @option("--starts", type=COUNT, default=8, help="Random starts of the descent.")
 @option("--seed", type=WHOLE, default=0, help="Seed of starts and points.")
 @as_json

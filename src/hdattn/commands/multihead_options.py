@@ -19,10 +19,11 @@ from hdattn.commands.parsing import (
 from hdattn.commands.values import (
     ANY_NUMBER,
     COUNT,
+    HEADS,
     MATRIX,
     NON_NEGATIVE,
-    POINTS,
     POSITIVE,
+    TIMES,
     TWO_OR_MORE,
     VECTOR,
     WHOLE,
@@ -88,7 +89,7 @@ point_options = together(
 def start_options(dim: int, gamma: float) -> Any:
     """Options of a trajectory: size, learning rate, start, times."""
     return together(
-        option("--heads", type=COUNT, default=2, help="Number of heads H."),
+        option("--heads", type=HEADS, default=2, help="Number of heads H."),
         option("--dim", type=COUNT, default=dim, help="Dimension D of the tokens."),
         option(
             "--gamma",
@@ -106,7 +107,7 @@ def start_options(dim: int, gamma: float) -> Any:
             help="Random start: k_h ~ N(0, sigma^2 I / D).",
         ),
         option("--tau", type=POSITIVE, default=40.0, help="Last time, in gamma samples / D."),
-        option("--points", type=POINTS, default=200, help="Number of times, 0 to tau."),
+        option("--points", type=TIMES, default=200, help="Number of times, 0 to tau."),
     )
 
 
@@ -116,6 +117,8 @@ def make_prior(values: dict[str, Any], *, enumerated: bool) -> Prior:
     from hdattn.multihead.priors import make_prior as make
 
     kind = values["prior"] or _kind_of_prior()
+    if not values["prior"]:
+        refuse(_mixed_prior())
     keys = get_prior(kind).keys
     others = [name for name in _PRIOR_OPTIONS if name not in keys]
     refuse(missing(keys, f"--prior {kind} needs it") + unwanted(others, f"--prior {kind} has none"))
@@ -132,6 +135,20 @@ def make_prior(values: dict[str, Any], *, enumerated: bool) -> Prior:
 def _kind_of_prior() -> str:
     on_points = given("support", "weights") and not given("mean", "std")
     return "discrete" if on_points else "flip"
+
+
+def _mixed_prior() -> list[str]:
+    """A problem where options of two kinds of prior are given, and no --prior to choose by."""
+    points, moments = (
+        " and ".join(map(flag, given(*names)))
+        for names in (("support", "weights"), ("mean", "std"))
+    )
+    if not (points and moments):
+        return []
+    return [
+        f"{points}: not with {moments}: a prior is either --support and --weights, or --mean and "
+        "--std; leave one pair out"
+    ]
 
 
 def head_count(values: dict[str, Any]) -> int:

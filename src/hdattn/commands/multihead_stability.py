@@ -9,7 +9,7 @@ import click
 from hdattn.commands.multihead_options import activation_option, make_prior, prior_options
 from hdattn.commands.output import emit, warn
 from hdattn.commands.parsing import Command, as_json, option
-from hdattn.commands.values import COUNT
+from hdattn.commands.values import HEADS
 from hdattn.errors import UserError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _FEWEST = 64  # base points, however many images
 @click.command(cls=Command)
 @activation_option
 @prior_options
-@option("--heads", type=COUNT, default=2, help="Number of heads H, at least 2.")
+@option("--heads", type=HEADS, default=2, help="Number of heads H, at least 2.")
 @as_json
 def stability(as_json: bool, **values: Any) -> None:
     """Hessian and growth rates at the unspecialised plateau.

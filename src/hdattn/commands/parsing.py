@@ -59,9 +59,10 @@ class Command(click.Command):
         return []
 
     def _remedy(self, ctx: click.Context, name: str) -> str:
-        known = [known for param in self.get_params(ctx) for known in param.opts]
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {near[0]}? " if near else ""
+        # without the dashes, which all options have in common
+        known = {known.strip("-"): known for param in self.get_params(ctx) for known in param.opts}
+        near = difflib.get_close_matches(name.strip("-"), known, n=1)
+        hint = f"did you mean {known[near[0]]}? " if near else ""
         return f"{hint}see '{ctx.command_path} --help'"
 
 

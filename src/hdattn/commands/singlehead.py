@@ -78,7 +78,11 @@ def density(as_json: bool, points: int, **values: Any) -> int:
     Its continuous part at points x, and the atom at zero.
     """
     solution = _solution(values)
-    x = _grid(solution.spectrum["edges"], points)
+    spectrum = solution.spectrum
+    if not spectrum["edges"] and spectrum["outliers"]:
+        count = len(spectrum["outliers"])
+        warn(f"S has {count} isolated eigenvalues and no density; 'hdattn singlehead solve --json'")
+    x = _grid(spectrum["edges"], points)
     result = {"x": x, "density": solution.density(x), "atom_at_zero": solution.atom_at_zero}
     emit(result, as_json, columns=("x", "density"))
     return 0 if solution.converged else 1

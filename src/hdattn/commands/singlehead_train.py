@@ -76,9 +76,11 @@ def _head(values: dict[str, Any]) -> str:
 
 
 def sample_count(values: dict[str, Any]) -> int:
-    """Number of samples n; refuses a training set that does not fit in memory."""
+    """Number of samples n; refuses none, and a training set that does not fit in memory."""
+    from hdattn.singlehead.sample_size import sample_count as alpha_samples
+
     dim, tokens = values["dim"], values["tokens"]
-    samples = max(1, round(values["alpha"] * dim**2))
+    samples = alpha_samples(values["alpha"], dim)
     require_memory(
         8.0 * samples * tokens * (dim + tokens), f"{samples:.4g} samples", "--alpha or --dim"
     )

@@ -11,6 +11,7 @@ import numpy as np
 from hdattn.experiment import Experiment
 from hdattn.figures import validation
 from hdattn.figures._singlehead import SingleHead, data_blocks
+from hdattn.singlehead.sample_size import check_sample_ratios
 
 if TYPE_CHECKING:
     from hdattn.store import Record
@@ -54,6 +55,7 @@ class Passing:
 
 def passings(section: SingleHead, seed: int, dim: int, passing: Passing) -> list[Experiment]:
     """Message passing on all instances, one experiment a block."""
+    check_sample_ratios(passing.alphas, dim)
     flop = FLOP * sum(passing.alphas) * dim**4 * passing.iterations * section.block_size
     return [
         Experiment(

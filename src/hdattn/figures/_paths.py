@@ -20,6 +20,7 @@ from hdattn.figures._singlehead import (
     SingleHead,
     data_blocks,
 )
+from hdattn.singlehead.sample_size import check_sample_ratios
 
 if TYPE_CHECKING:
     from hdattn.store import Record
@@ -72,6 +73,7 @@ def path_trainings(
     **more: Any,
 ) -> list[Experiment]:
     """Training of all instances over alpha and a path of weight decays, an experiment a block."""
+    check_sample_ratios(alphas, dim)
     work = GRADIENT_FLOP * sum(alphas) * dim**4 * EVALUATIONS["lbfgs"] * section.block_size
     options = {
         "alphas": list(alphas),

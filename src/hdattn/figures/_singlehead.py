@@ -10,6 +10,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from hdattn.experiment import Experiment
 from hdattn.fields import Count, NonNegative, Positive, Strict, physics, size
+from hdattn.singlehead.sample_size import check_sample_ratios
 
 Decay = float | Sequence[float]
 """One weight decay, or a path of them."""
@@ -195,6 +196,7 @@ def trainings(
 
     ``start`` is the number of the draw of the initial W and the size of its entries.
     """
+    check_sample_ratios(alphas, dim)
     flop = GRADIENT_FLOP * sum(alphas) * dim**4 * EVALUATIONS[optimizer] * section.block_size
     return [
         Experiment(

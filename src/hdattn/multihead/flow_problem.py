@@ -10,6 +10,7 @@ from hdattn.errors import UserError
 from hdattn.multihead.activations import get_activation
 from hdattn.multihead.order_parameters import perpendicular
 from hdattn.multihead.priors import Prior
+from hdattn.multihead.sizes import refuse_large
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +43,7 @@ class FlowProblem:
                 f"m has shape {m0.shape}; it needs a row per head and {features} columns, one per "
                 "spike of the prior"
             )
-        heads = len(m0)
+        heads = len(refuse_large("m", m0))
         r0 = m0 @ m0.T if self.r0 is None else np.asarray(self.r0, dtype=float)
         b0 = np.zeros(heads) if self.b0 is None else np.asarray(self.b0, dtype=float)
         if b0.shape != (heads,):

@@ -16,6 +16,7 @@ import numpy as np
 from hdattn import extensions
 from hdattn.errors import UserError
 from hdattn.multihead.prior_base import FiniteSupport, Images, Prior
+from hdattn.multihead.sizes import refuse_large
 
 PRIORS: dict[str, type[Prior]] = {}
 
@@ -135,11 +136,7 @@ class DiscretePrior(FiniteSupport):
             raise UserError(
                 f"prior: support must be {self._weights.size} rows of equal length, one per weight"
             )
-        if np.any(self._weights <= 0) or abs(self._weights.sum() - 1.0) > 1e-9:
-            raise UserError(
-                f"prior: weights {self._weights.tolist()} must be positive and sum to one; "
-                f"they sum to {self._weights.sum():.6g}"
-            )
+        _check_weights(self._weights)
         self._support = np.array(rows)
         points, counts = np.unique(self._support, axis=0, return_counts=True)
         if np.any(counts > 1):
@@ -208,6 +205,22 @@ def get_prior(kind: Any) -> type[Prior]:
     return found
 
 
+def _check_weights(weights: np.ndarray) -> None:
+    """:class:`UserError` unless all are positive and they sum to one."""
+    low = np.flatnonzero(weights <= 0)
+    if low.size:
+        raise UserError(
+            f"prior: entry {low[0] + 1} of weights is {weights[low[0]]:g}, and all must be "
+            "positive; leave that point out of support and weights"
+        )
+    total = float(weights.sum())
+    if abs(total - 1.0) > 1e-9:
+        raise UserError(
+            f"prior: weights {weights.tolist()} must sum to one; they sum to {total:.12g}, give "
+            "them with ten digits or more"
+        )
+
+
 def _vector(name: str, value: Any) -> np.ndarray:
     """``value`` as a finite, non-empty float vector; :class:`UserError` naming ``name`` if not."""
     try:
@@ -216,4 +229,4 @@ def _vector(name: str, value: Any) -> np.ndarray:
         raise UserError(f"prior: {name} must be a list of numbers, not {value!r}") from error
     if array.ndim != 1 or array.size == 0 or not np.all(np.isfinite(array)):
         raise UserError(f"prior: {name} must be a non-empty list of finite numbers, not {value!r}")
-    return array
+    return refuse_large(f"prior: {name}", array)

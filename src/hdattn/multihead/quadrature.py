@@ -18,6 +18,7 @@ from hdattn.multihead.activations import get_activation
 from hdattn.multihead.order_parameters import noise_weights, perpendicular
 from hdattn.multihead.population import PopulationLoss
 from hdattn.multihead.priors import Prior
+from hdattn.multihead.sizes import LARGEST, refuse_large
 from hdattn.multihead.token_moments import (
     GridTooLargeError,
     Quadrature,
@@ -65,10 +66,10 @@ def has_quadrature(activation: str) -> bool:
 
 def reduced_weights(m: np.ndarray, r: np.ndarray | None = None) -> np.ndarray:
     """Reduced weights (m, V) [H, F+H], or m alone where ``r - m m^T`` is zero or r is None."""
-    m = np.asarray(m, dtype=float)
+    m = refuse_large("m", np.asarray(m, dtype=float))
     if r is None:
         return m
-    r_perp = perpendicular(m, np.asarray(r, dtype=float))
+    r_perp = perpendicular(m, refuse_large("r", np.asarray(r, dtype=float), LARGEST**2))
     return np.hstack([m, noise_weights(r_perp)]) if np.any(r_perp) else m
 
 

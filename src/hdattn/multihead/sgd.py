@@ -157,6 +157,11 @@ def _record_steps(taus: Sequence[float], eta: float) -> np.ndarray:
         raise UserError(
             f"tau = {taus.max():g} takes {taus.max() / eta:.1g} steps of eta = {eta:g}; lower it"
         )
+    if 0 < taus.max() < eta:
+        raise UserError(
+            f"tau = {taus.max():g} is less than one step, gamma B / D = {eta:g}, so that nothing "
+            "would be trained; raise tau, lower gamma, or take a larger dim"
+        )
     return np.rint(taus / eta).astype(int)
 
 

@@ -122,7 +122,8 @@ def laplace_nodes(
     log_f = log_f - largest
     if log_f.min() < -_MAX_RANGE:
         raise GridTooLargeError(
-            f"scores that vary by {-log_f.min():.0f} are beyond quadrature; use the Sobol loss"
+            f"scores that vary by {-log_f.min():.0f} are beyond quadrature; use the Sobol loss, or "
+            "make mean, std and m smaller"
         )
     s = np.exp(np.arange(-24.0, 4.0 - log_f.min() + spacing, spacing))
     return s, np.exp(log_f), spacing * s * np.exp(-s * np.exp(log_idle - largest))
@@ -170,13 +171,13 @@ def token_grid(basis: np.ndarray, components: np.ndarray, prior: Prior, step: fl
 
 def _mesh(low: np.ndarray, high: np.ndarray, spacing: np.ndarray) -> np.ndarray:
     """Uniform nodes [d, n_1, ..., n_d] of the box; raises :class:`GridTooLargeError`."""
-    axes = [np.arange(a, b + h, h) for a, b, h in zip(low, high, spacing, strict=True)]
-    count = np.prod([float(axis.size) for axis in axes])
+    count = float(np.prod((high - low) / spacing + 1.0))
     if count > _MAX_NODES:
         raise GridTooLargeError(
-            f"quadrature over {len(axes)} directions would take {count:.1e} nodes; "
-            "use the Sobol loss"
+            f"quadrature over {len(low)} directions would take {count:.1e} nodes; "
+            "use the Sobol loss, or make mean, std and m smaller"
         )
+    axes = [np.arange(a, b + h, h) for a, b, h in zip(low, high, spacing, strict=True)]
     return np.array(np.meshgrid(*axes, indexing="ij")).reshape(len(axes), *(x.size for x in axes))
 
 

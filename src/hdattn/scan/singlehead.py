@@ -11,6 +11,7 @@ from pydantic import Field, field_validator
 from hdattn.experiment import Experiment
 from hdattn.fields import Count, Strict, physics, size
 from hdattn.scan.grids import CountAxis, NonNegativeAxis, PositiveAxis
+from hdattn.singlehead.sample_size import check_sample_ratios
 
 if TYPE_CHECKING:
     from hdattn.store import Record
@@ -106,6 +107,7 @@ class SingleHeadScan(Strict):
         source = Experiment(
             "singlehead/data", block, slug=f"d{self.dim}-b0", resources={"mem_mb": 600}
         )
+        check_sample_ratios([alpha], self.dim)
         flop = _FLOP * alpha * self.dim**4 * _EVALUATIONS * self.instances
         return Experiment(
             "singlehead/erm",

@@ -9,10 +9,11 @@ import numpy as np
 from hdattn.singlehead.attention import Array
 
 ADVICE = {
-    "diverged": "raise the damping (0.5), raise lam, or start from the trained head",
+    "diverged": "raise the damping (0.5, then 0.8)",
     "stalled": "raise the damping (0.5, then 0.8); minima of the prox may be competing",
     "unfinished": "allow more iterations, or a larger tolerance",
 }
+SOFT_ADVICE = ", raise lam, or start from the trained head"  # bayes has neither
 HISTORY = ("Q", "M", "V", "objective", "prox_objective", "v_hat", "jump_probability", "residual")
 
 
@@ -70,7 +71,8 @@ class AmpRun:
     @property
     def advice(self) -> str:
         """What to try when it did not converge."""
-        return ADVICE.get(self.status, "")
+        diverged = self.status == "diverged" and self.denoiser == "soft"
+        return ADVICE.get(self.status, "") + (SOFT_ADVICE if diverged else "")
 
 
 @dataclass

@@ -13,10 +13,10 @@ from hdattn.singlehead.heads import head_named
 from hdattn.singlehead.objective import AttentionLoss
 from hdattn.singlehead.samples import CHUNK, SampleStream, Teacher
 
-# An eigenvalue counts towards the rank above RANK_THRESHOLD * sqrt(Q0), the target's own scale.
-# L-BFGS leaves modes that should vanish at 1e-6 or less (Adam: 1e-5), while the smallest kept
-# modes are about 1/d apart, so that 1e-4 loses a fraction of about 1e-4 of the spectrum. The
-# scale is the target's, not the largest eigenvalue's, so that S = 0 has rank 0.
+# An eigenvalue counts towards the rank above RANK_THRESHOLD times the largest of S. L-BFGS leaves
+# modes that should vanish at 1e-6 or less (Adam: 1e-5), while the smallest kept modes are about
+# 1/d apart, so that 1e-4 loses a fraction of about 1e-4 of the spectrum. Where the largest itself
+# is that small beside the target, in the head's own units, S is 0 up to the optimiser: rank 0.
 RANK_THRESHOLD = 1e-4
 
 
@@ -28,7 +28,8 @@ class Measurement:
     ----------
     Q, M, Q0: ``Tr S^2/d``, ``Tr S S0/d``, ``Tr S0^2/d``.
     overlap_error: ``||S - S0||_F^2/d = Q - 2M + Q0``.
-    rank_fraction: fraction of the d singular values of S above ``RANK_THRESHOLD sqrt(Q0)``.
+    rank_fraction: fraction of the d singular values of S above ``RANK_THRESHOLD`` times the
+        largest; 0 where none is above ``RANK_THRESHOLD (beta0/beta) sqrt(Q0)``: S = 0.
     eigenvalues: of S [d], ascending; of its symmetric part where S is not symmetric.
     asymmetry: ``||(S - S^T)/2||_F^2/||S||_F^2``, 0 for tied and direct heads.
     negativity: share of negative eigenvalues in the sum of squares of ``eigenvalues``.
@@ -63,27 +64,39 @@ def measure(
     if s.shape != teacher.S0.shape:
         raise UserError(f"S is {len(s)} x {len(s)} but the teacher has dimension {len(teacher.S0)}")
     errors = test_losses(s, test, beta, test_samples, task)
-    return measurement(weights, teacher, errors, head)
+    return measurement(weights, teacher, errors, head, unit=test.data["beta0"] / beta)
 
 
-def measurement(weights: Array, teacher: Teacher, errors: Array, head: str) -> Measurement:
-    """Measurement of weights whose losses on fresh samples are ``errors`` [n]."""
+def measurement(
+    weights: Array, teacher: Teacher, errors: Array, head: str, *, unit: float = 1.0
+) -> Measurement:
+    """Measurement of weights whose losses on fresh samples are ``errors`` [n].
+
+    unit: beta0/beta, by which S is larger than the target when the head has learnt it.
+    """
     kind = head_named(head)
     s, target = kind.matrix(weights), teacher.S0
     dim, eigenvalues = len(s), kind.eigenvalues(weights)
-    above = RANK_THRESHOLD * math.sqrt(teacher.Q0)
     return Measurement(
         Q=float(np.vdot(s, s)) / dim,
         M=float(np.vdot(s, target)) / dim,
         Q0=teacher.Q0,
         overlap_error=float(np.sum((s - target) ** 2)) / dim,
-        rank_fraction=float(np.mean(kind.singular_values(weights) > above)),
+        rank_fraction=_rank_fraction(kind.singular_values(weights), unit * math.sqrt(teacher.Q0)),
         eigenvalues=eigenvalues,
         asymmetry=_share(np.sum((s - s.T) ** 2) / 4, np.sum(s**2)),
         negativity=_share(np.sum(eigenvalues[eigenvalues < 0] ** 2), np.sum(eigenvalues**2)),
         test_error=float(errors.mean()),
         test_error_stderr=float(errors.std(ddof=1) / math.sqrt(errors.size)),
     )
+
+
+def _rank_fraction(values: Array, scale: float) -> float:
+    """Fraction of singular values [d] that stand out; scale: their size where S is not 0."""
+    largest = float(values.max())
+    if largest <= RANK_THRESHOLD * scale:
+        return 0.0
+    return float(np.mean(values > RANK_THRESHOLD * largest))
 
 
 def _share(part: float, whole: float) -> float:

@@ -10,6 +10,17 @@ from hdattn.errors import UserError
 from hdattn.singlehead.denoisers import PENALTIES
 from hdattn.singlehead.targets import MarchenkoPastur, Spectrum
 
+# Between these the fixed point is found, or said not to be, in double precision. Beyond them the
+# answer is known without: the remedy that is told.
+_LIMITS = {
+    "alpha": (1e-8, 1e9, "below, S = 0; above, the test error is its floor"),
+    "lam": (1e-10, 1e6, "below, take 0, the limit lam -> 0; above, S = 0"),
+    "kappa": (1e-4, 1e3, "only lam sqrt(kappa) enters"),
+    "noise": (0.0, 1e6, "above, the labels no longer depend on the target"),
+    "beta": (1e-3, 1e3, "only beta0/beta, and lam/beta, matter to the head"),
+    "beta0": (1e-3, 1e2, "below, the labels are uniform; above, one-hot"),
+}
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -32,10 +43,8 @@ class Problem:
     penalty: str = "nuclear"
 
     def __post_init__(self):
-        for name in ("alpha", "kappa", "beta", "beta0"):
-            _require(name, getattr(self, name), positive=True)
-        for name in ("lam", "noise"):
-            _require(name, getattr(self, name), positive=False)
+        for name in _LIMITS:
+            _require(name, getattr(self, name), positive=name not in ("lam", "noise"))
         if int(self.tokens) != self.tokens or self.tokens < 2:
             raise UserError(f"tokens = {self.tokens}: attention needs an integer of at least 2")
         if self.penalty not in PENALTIES:
@@ -54,7 +63,7 @@ class Problem:
 
 
 def _require(name: str, value, positive: bool) -> None:
-    """Refuse what is not a finite number above zero (or not below it)."""
+    """Refuse what is not a finite number above zero (or not below it), and what is out of range."""
     bound = "above 0" if positive else "of at least 0"
     try:
         good = np.isfinite(value) and (value > 0 if positive else value >= 0)
@@ -62,3 +71,7 @@ def _require(name: str, value, positive: bool) -> None:
         good = False
     if not good:
         raise UserError(f"{name} = {value}: must be a finite number {bound}")
+    low, high, beyond = _LIMITS[name]
+    if value and not low <= value <= high:
+        zero = "0, or " if not positive and low else ""
+        raise UserError(f"{name} = {value:g}: give {zero}{low:g} to {high:g}; {beyond}")

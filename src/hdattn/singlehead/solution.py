@@ -69,7 +69,11 @@ class Solution:
     def spectrum(self) -> dict:
         """Atom at zero, edges of the continuous part and isolated eigenvalues of S."""
         edges, outliers = [], []
-        if self.input_channel is not None:
+        if self.input_channel is None and self.ray:
+            target, ray = self.problem.target, self.ray
+            edges = [[ray * lo, ray * hi] for lo, hi in target.edges]
+            outliers = [ray * level for level in target.outliers]
+        elif self.input_channel is not None:
             penalty = PENALTIES[self.problem.penalty]
             a, _, strength = self.input_channel
             law = self._law()
@@ -90,7 +94,8 @@ class Solution:
         """
         s = np.asarray(s, dtype=float)
         if self.input_channel is None:
-            return np.zeros_like(s)
+            ray = self.ray
+            return self.problem.target.density(s / ray) / ray if ray else np.zeros_like(s)
         penalty = PENALTIES[self.problem.penalty]
         a, _, strength = self.input_channel
         flat = s.ravel()

@@ -22,6 +22,8 @@ class MarchenkoPastur:
     def __post_init__(self):
         if not (np.isfinite(self.kappa0) and self.kappa0 > 0):
             raise UserError(f"kappa0 = {self.kappa0}: must be a positive number, such as 0.5")
+        if not 1e-4 <= self.kappa0 <= 1e3:
+            raise UserError(f"kappa0 = {self.kappa0:g}: a width p0/d is 0.0001 to 1000")
 
     @property
     def Q0(self) -> float:
@@ -36,6 +38,24 @@ class MarchenkoPastur:
     def convolve(self, sigma: float) -> FreeConvolution:
         """Spectrum of S0 + sigma Z, Z of the GOE with semicircle of variance 1."""
         return MarchenkoPasturConvolution(self.kappa0, sigma)
+
+    @property
+    def edges(self) -> list[list[float]]:
+        """Ends of the continuous part, (kappa0^(1/4) -+ kappa0^(-1/4))^2."""
+        root = float(self.kappa0) ** 0.25
+        return [[(root - 1 / root) ** 2, (root + 1 / root) ** 2]]
+
+    @property
+    def outliers(self) -> list[float]:
+        """Isolated eigenvalues: none."""
+        return []
+
+    def density(self, x: np.ndarray) -> np.ndarray:
+        """Density of the continuous part of S0 at x, of mass min(kappa0, 1)."""
+        ((low, high),) = self.edges
+        inside = (x > low) & (x < high)
+        at = np.where(inside, x, high)
+        return np.sqrt(self.kappa0 * (high - at) * np.maximum(at - low, 0)) / (2 * np.pi * at)
 
 
 class Spectrum:
@@ -68,6 +88,20 @@ class Spectrum:
     def convolve(self, sigma: float) -> FreeConvolution:
         """Spectrum of S0 + sigma Z, Z of the GOE with semicircle of variance 1."""
         return DiscreteConvolution(self.levels, self.masses, sigma, self.dim)
+
+    @property
+    def edges(self) -> list[list[float]]:
+        """Intervals of a continuous part: none."""
+        return []
+
+    @property
+    def outliers(self) -> list[float]:
+        """Its levels other than zero, ascending."""
+        return [float(level) for level in self.levels if level]
+
+    def density(self, x: np.ndarray) -> np.ndarray:
+        """Density of a continuous part at x: zero."""
+        return np.zeros_like(x)
 
     def __eq__(self, other):
         return isinstance(other, Spectrum) and np.array_equal(self.eigenvalues, other.eigenvalues)

@@ -176,12 +176,11 @@ def _strength(problem: Problem, b: float, balance: float) -> float:
 
 def _recovered(problem: Problem, began: float) -> Solution:
     rho, Q0 = problem.beta0 / problem.beta, problem.target.Q0
-    rank = 1.0 if problem.penalty == "frobenius" else _rank(problem.target)
     return build_solution(
         problem,
         (rho**2 * Q0, rho * Q0, 0.0),
         ChannelMoments(0.0, 0.0, 0.0, 0.0, 0.0),
-        rank_fraction=rank,
+        rank_fraction=_rank(problem.target),
         flags=("lambda -> 0 limit: perfect recovery; V, hats and replicon not given",),
         ray=rho,
         converged=True,

@@ -19,6 +19,7 @@ from hdattn.singlehead.amp import MessagePassing, observe
 from hdattn.singlehead.amp_measure import test_error
 from hdattn.singlehead.amp_run import HISTORY, AmpRun
 from hdattn.singlehead.problem import Problem
+from hdattn.singlehead.sample_size import sample_count
 from hdattn.singlehead.targets import limit_target
 from hdattn.steps.singlehead.data import batches, instances, stream, teacher
 from hdattn.store import Dataset, Record, Result
@@ -97,7 +98,7 @@ def _pass(
     began = time.process_time()
     physics, denoiser = parameters["data"], parameters["denoiser"]
     S0 = teacher(data, position).S0
-    samples = max(1, round(alpha * len(S0) ** 2))
+    samples = sample_count(alpha, len(S0))
     problem = Problem(
         alpha=samples / len(S0) ** 2,
         lam=lam,

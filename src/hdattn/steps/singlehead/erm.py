@@ -20,6 +20,7 @@ from hdattn.singlehead.erm import Fit, draw_start, fit
 from hdattn.singlehead.heads import head_named
 from hdattn.singlehead.measure import Measurement, measure
 from hdattn.singlehead.objective import Loss, attention_loss
+from hdattn.singlehead.sample_size import sample_count as alpha_samples
 from hdattn.steps.singlehead.data import batches, instances, stream, teacher
 from hdattn.store import Dataset, Record, Result
 
@@ -69,9 +70,9 @@ def device() -> str:
 
 
 def sample_count(data: Mapping[str, Any], alpha: float) -> int:
-    """``n = round(alpha d^2)``, at least 1; refuses a training set that does not fit in memory."""
+    """``n = round(alpha d^2)``; refuses none, and a training set that does not fit in memory."""
     dim, tokens = int(data["dim"]), int(data["tokens"])
-    samples = max(1, round(alpha * dim**2))
+    samples = alpha_samples(alpha, dim)
     what = f"{samples:.4g} samples at dim = {dim}, alpha = {alpha:g}"
     require_memory(8.0 * samples * tokens * (dim + tokens), what, "dim or the largest alpha")
     return samples

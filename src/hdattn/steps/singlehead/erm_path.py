@@ -78,7 +78,8 @@ def _train(
     )
     held_out = partial(_held_out, parameters, data, position)
     test, target = held_out("test", parameters["test_samples"]), teacher(data, position)
-    measured = [measurement(f.W, target, test.sample_losses(f.S), head) for f in fits]
+    unit = parameters["data"]["beta0"] / parameters["beta"]
+    measured = [measurement(f.W, target, test.sample_losses(f.S), head, unit=unit) for f in fits]
     validation = parameters.get("validation_samples")
     errors = [np.nan] * len(fits)
     if validation:
