@@ -54,7 +54,8 @@ def test_parts_are_those_of_matrices_that_are_diagonalised(strength):
     # the top mode, of size sqrt(d)/1.28, fluctuates by b sqrt(2/d): 1 % of the sum over 4 draws;
     # modes near the threshold are smeared by d^(-2/3)
     np.testing.assert_allclose(np.mean(parts, 0), expected, atol=0.02 * theory.total)
-    assert parts[0][3] == pytest.approx(sum(parts[0][:3]), rel=1e-12)
+    # the sum is that of the matrices themselves
+    assert parts[-1][3] == pytest.approx(np.sum((S - theory.scale * S0) ** 2) / DIM, rel=1e-10)
 
 
 def test_the_sum_is_exact_and_the_modes_are_those_of_bbp():

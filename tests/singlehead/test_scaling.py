@@ -121,6 +121,12 @@ def test_a_fit_finds_an_exact_power_and_its_error_tells_a_drift():
             "2 of the 4 sizes lie in it; a slope needs 4: give more points or a larger dim",
         ),
         (lambda: Penalties(Problem(1.0, 1.0, target=power_law(1.0, 9), noise=0)), "noise = 0"),
+        (
+            lambda: Penalties(Problem(1.0, 1.0, target=power_law(0.75, 9))).sizes(
+                "optimal", 0.75, 9
+            ),
+            "empty at dim = 9 for the spectral exponent 0.75; give a larger dim",
+        ),
         (lambda: Penalties(Problem(1.0, 1.0, target=MarchenkoPastur())), "list of eigenvalues"),
         (lambda: Penalties(Problem(1.0, 1.0, target=power_law(1.0, 9)), "tanh"), "channel 'tanh'"),
         (

@@ -162,10 +162,10 @@ def _masses(solution: Solution, scale: float, share: float) -> tuple[float, floa
 class MatrixParts:
     """Over, under, approximation and the sum ||S - c S0||^2/d of a given S."""
 
-    over: float
-    under: float
-    approximation: float
-    total: float
+    over: Array
+    under: Array
+    approximation: Array
+    total: Array
 
 
 def decompose_matrix(S: Array, S0: Array, recovered: int, scale: float) -> MatrixParts:
@@ -175,12 +175,19 @@ def decompose_matrix(S: Array, S0: Array, recovered: int, scale: float) -> Matri
     """
     values, vectors = np.linalg.eigh(S)
     seen = np.einsum("ij,ij->j", vectors, S0 @ vectors)
-    pieces = (values**2 - 2 * scale * values * seen) / len(S)
-    squares = scale**2 * np.linalg.eigvalsh(S0) ** 2 / len(S)
-    bulk = len(S) - recovered
-    return MatrixParts(
-        over=float(pieces[:bulk].sum()),
-        under=float(squares[:bulk].sum()),
-        approximation=float(pieces[bulk:].sum() + squares[bulk:].sum()),
-        total=float(np.sum((S - scale * S0) ** 2) / len(S)),
-    )
+    return spectral_parts(values, seen, np.linalg.eigvalsh(S0), recovered, scale)
+
+
+def spectral_parts(
+    values: Array, seen: Array, targets: Array, recovered: int, scale: float
+) -> MatrixParts:
+    """The same from eigenvalues of S and ``seen`` = v^T S0 v, and of S0, all ascending [..., d].
+
+    The parts have the shape of what goes before the last axis.
+    """
+    pieces = (values**2 - 2 * scale * values * seen) / values.shape[-1]
+    squares = np.broadcast_to(scale**2 * targets**2 / values.shape[-1], pieces.shape)
+    bulk = values.shape[-1] - recovered
+    over, under = pieces[..., :bulk].sum(-1), squares[..., :bulk].sum(-1)
+    approximation = (pieces + squares)[..., bulk:].sum(-1)
+    return MatrixParts(over, under, approximation, over + under + approximation)

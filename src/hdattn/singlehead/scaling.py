@@ -183,10 +183,21 @@ class Penalties:
     def sizes(
         self, regime: str, spectral_exponent: float, points: int, lam_eff: float | None = None
     ) -> Array:
-        """Default sizes n: a decade beyond the window on both sides, on a log grid."""
+        """Default sizes n: half of them in the window, the others a decade beyond on both sides.
+
+        Raises UserError where d is too small for the window to exist.
+        """
         lo, hi = self.window(regime, spectral_exponent, lam_eff)
+        if hi <= lo:
+            raise UserError(
+                f"window [{lo:.4g}, {hi:.4g}] of n: empty at dim = {self.dim} for the spectral "
+                f"exponent {spectral_exponent:g}; give a larger dim"
+            )
         beyond = 2 if regime == "vanishing" else 10  # above the interpolation peak
-        return np.geomspace(lo / beyond, hi * 10, points)
+        outer = points // 4
+        below = np.geomspace(lo / beyond, lo, outer, endpoint=False)
+        above = np.geomspace(hi, hi * 10, outer + 1)[1:]
+        return np.concatenate([below, np.geomspace(lo, hi, points - 2 * outer), above])
 
 
 def saturation(problem: Problem, channel: str = "softmax", nodes: int = NODES) -> Saturation:

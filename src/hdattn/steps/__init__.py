@@ -25,8 +25,12 @@ RULES = {
         *("multihead/pruning", "multihead/deactivation"),
         *("singlehead/bayes_optimal", "singlehead/best_regularisation"),
         *("singlehead/amp_state_evolution", "singlehead/ridgeless", "singlehead/thresholds"),
+        "singlehead/scaling",
     ),
-    "train": ("multihead/sgd", "singlehead/erm", "singlehead/erm_path", "singlehead/amp"),
+    "train": (
+        *("multihead/sgd", "singlehead/erm", "singlehead/erm_path", "singlehead/amp"),
+        "singlehead/recovery",
+    ),
 }
 """Kinds that each workflow rule makes."""
 

@@ -1,0 +1,90 @@
+"""The figures decomposition, emergence and powerlaw_spectra: sections, and real tiny runs."""
+
+import numpy as np
+import pytest
+
+from hdattn import configuration
+from hdattn.errors import UserError
+from hdattn.figures import decomposition, emergence, powerlaw_spectra, style
+
+SIMULATED = {"simulated_dim": 20, "small_dim": 12, "instances": 3, "block_size": 3, "nodes": 8}
+SIMULATED |= {"test_samples": 1024, "alphas": [0.5, 2]}
+THEORY = {"dim": 60, "sizes": [200, 1e3, 5e3, 3e4, 1e6]}
+
+
+def section(name, changes=None):
+    return configuration.load({"figures": name, name: changes or {}}).sections[name]
+
+
+def drawn(module, project, changes):
+    s = section(module.__name__.split(".")[-1], changes)
+    records = project.records(module, s)
+    with style.context():
+        figure = style.new_figure()
+        drawing = module.draw(figure, records, s)
+    assert all(a.get_xlabel() and a.get_ylabel() for a in figure.axes if a.get_visible())
+    assert drawing.flagged == []
+    for row in drawing.validation:
+        # 5 standard errors of 3 instances, and a finite d = 20
+        bound = 5 * row["standard_error"] + 4 / 20 * row["theory"]
+        assert abs(row["simulation"] - row["theory"]) < bound, row
+    return records, drawing
+
+
+@pytest.mark.parametrize(
+    "name, changes, line",
+    [
+        ("decomposition", {"spectral_exponent": 0.5}, "spectral_exponent: 0.5 will not do"),
+        ("emergence", {"separated": [1]}, "separated"),
+        ("emergence", {"multiplicities": [1, 2]}, "give 3 counts, no more than dim"),
+        ("emergence", {"block_size": 3}, "3 does not divide instances = 4; give whole blocks"),
+        ("powerlaw_spectra", {"nodes": 9}, "nodes: 9 will not do"),
+        ("powerlaw_spectra", {"lam_eff": 0}, "lam_eff: 0 will not do"),
+    ],
+)
+def test_a_bad_value_gives_one_line(name, changes, line):
+    with pytest.raises(UserError) as caught:
+        section(name, changes)
+    assert line in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_the_parts_add_up_to_the_excess(figure_project):
+    records, drawing = drawn(decomposition, figure_project, SIMULATED | THEORY)
+    data = records["theory"][0].datasets
+    for labels in ("", "clean_"):
+        parts = sum(decomposition.rescaled(data, name, labels) for name in decomposition.PARTS)
+        # by the definition of the factor; quadrature of the errors to 1e-10
+        np.testing.assert_allclose(
+            parts + data[f"{labels}mismatch"], data[f"{labels}excess"], rtol=1e-6, atol=1e-9
+        )
+    assert np.all(np.diff(data["under"]) <= 0) and np.all(data["over"] < 0.1 * data["excess"])
+    assert {r["quantity"] for r in drawing.validation} == {"total", "approximation"}
+
+
+def test_modes_emerge_in_steps(figure_project):
+    few = {"separated_sizes": [100, 3e3, 1e5, 3e6]}
+    records, drawing = drawn(emergence, figure_project, SIMULATED | THEORY | few)
+    data = records["theory"][0].datasets
+    points = emergence.emergences(data["saturation"], np.arange(1, 61.0) ** -1 * 6.0)
+    assert np.all(np.diff(points) > 0)
+    assert np.all(np.diff(data["recovered"]) >= 0) and data["recovered"][-1] > 10
+    # one, ten and twenty modes, and no more
+    assert set(records["few"][0].datasets["recovered"]) <= {0, 1, 11, 31}
+    rows = [r for r in drawing.table if r["series"].startswith("L-BFGS") and r["mode"] == 1]
+    for row in rows:
+        # the strongest mode is far above the noise
+        assert row["overlap"] == pytest.approx(row["expected"], abs=0.1)
+
+
+def test_outliers_lie_on_the_curve(figure_project):
+    changes = SIMULATED | {"spectral_exponents": [1.5]}
+    _, drawing = drawn(powerlaw_spectra, figure_project, changes)
+    modes = [r for r in drawing.table if r["series"] == "modes" and r["signal"] > 3]
+    assert len(modes) >= 2
+    for row in modes:
+        # one eigenvalue of a matrix of d = 20: b sqrt(2/d) over sqrt(3 instances) is .18 b
+        expected = row["signal"] + 1 / row["signal"]
+        assert row["outlier"] == pytest.approx(expected, abs=0.15 * expected + 0.6)
+    np.testing.assert_allclose(
+        powerlaw_spectra.outliers(0.8, 0.4, 0.1, np.array([2.0, 0.4])), [1.6 + 0.1 - 0.1, np.nan]
+    )
