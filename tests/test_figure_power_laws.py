@@ -22,7 +22,7 @@ def drawn(module, project, changes):
     with style.context():
         figure = style.new_figure()
         drawing = module.draw(figure, records, s)
-    assert all(a.get_xlabel() and a.get_ylabel() for a in figure.axes if a.get_visible())
+    assert all(axis.get_ylabel() for axis in figure.axes if axis.get_visible())
     assert drawing.flagged == []
     for row in drawing.validation:
         # 5 standard errors of 3 instances, and a finite d = 20
