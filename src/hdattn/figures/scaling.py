@@ -15,6 +15,7 @@ from hdattn.figures._powerlaw import (
     Exponent,
     Recovery,
     SimulatedPowerLaw,
+    around,
     power_law,
     simulations,
     theory,
@@ -59,7 +60,7 @@ def experiments(section: Section, seed: int) -> dict[str, list[Experiment]]:
         roles[f"independent {gamma:g}"] = [large]
     gamma = s.simulated_exponent
     for dim in (s.simulated_dim, s.small_dim):
-        sizes = [alpha * dim**2 for alpha in s.alphas]
+        sizes = around([alpha * dim**2 for alpha in s.alphas], 3)
         roles[f"own {dim}"] = [theory(s, power_law(gamma, dim), "optimal", sizes)]
         roles[f"trained {dim}"] = simulations(s, seed, gamma, s.alphas, dim=dim)
     return roles
