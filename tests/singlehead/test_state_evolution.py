@@ -254,6 +254,7 @@ def test_every_solution_is_finite_and_consistent(
         ({"kappa": 1e9}, "kappa = 1e.09: give"),
         ({"noise": 1e12}, "noise = 1e.12: give 0 to"),
         ({"beta": 1e-9}, "beta = 1e-09: give"),
+        ({"beta0": 60.0}, "at most 40"),
         ({"beta0": 1e9}, "beta0 = 1e.09: give"),
     ],
 )
