@@ -54,7 +54,7 @@ class Problem:
         if sharpness > _SHARPEST:
             raise UserError(
                 f"beta0 = {self.beta0:g}: beta0 sqrt(Q0) is {sharpness:.3g}, give at most "
-                f"{_SHARPEST:g}: beyond, labels are one-hot; lower beta0 or the target's size (kappa0)"
+                f"{_SHARPEST:g}: beyond, labels are one-hot; lower beta0 or kappa0"
             )
         if int(self.tokens) != self.tokens or self.tokens < 2:
             raise UserError(f"tokens = {self.tokens}: attention needs an integer of at least 2")
