@@ -13,7 +13,7 @@ from hdattn.singlehead.targets import MarchenkoPastur, Spectrum
 # Between these the fixed point is found, or said not to be, in double precision. Beyond them the
 # answer is known without: the remedy that is told.
 _LIMITS = {
-    "alpha": (1e-8, 1e9, "below, S = 0; above, the test error is its floor"),
+    "alpha": (1e-6, 1e9, "below, nothing is learnt; above, the test error is its floor"),
     "lam": (1e-10, 1e6, "below, take 0, the limit lam -> 0; above, S = 0"),
     "kappa": (1e-4, 1e3, "only lam sqrt(kappa) enters"),
     "noise": (0.0, 1e6, "above, the labels no longer depend on the target"),
