@@ -63,6 +63,7 @@ def ensemble(
     *,
     block_size: int,
     points: int | None = None,
+    losses: bool = False,
     end_loss: bool = False,
 ) -> list[Experiment]:
     """Flows of ``seeds`` seeds of ``model`` in blocks; the last block is filled up."""
@@ -81,6 +82,7 @@ def ensemble(
         "tau_first": TAU_FIRST,
         "tau_max": tau_max,
         "tau_points": section.tau_points,
+        "losses": losses,
         "end_loss": end_loss,
     }
     work = FLOW_SECONDS * total * model.heads * model.tokens * np.log1p(tau_max)
@@ -97,15 +99,15 @@ def ensemble(
 
 @dataclass(frozen=True)
 class Flows:
-    """Flows of one model: tau [T], m [I, T, H, F], loss [I, T], converged [I].
+    """Flows of one model: tau [T], m [I, T, H, F], converged [I].
 
-    end_loss [I], by quadrature, or None.
+    loss [I, T], on points of its own, and end_loss [I], by quadrature, or None.
     """
 
     model: FlowModel
     tau: np.ndarray
     m: np.ndarray
-    loss: np.ndarray
+    loss: np.ndarray | None
     end_loss: np.ndarray | None
     converged: np.ndarray
 
@@ -115,7 +117,7 @@ class Flows:
         blocks = [record.datasets for record in records]
         names = [name for name in ("m", "loss", "end_loss", "converged") if name in blocks[0]]
         found = {name: np.concatenate([b[name] for b in blocks])[:seeds] for name in names}
-        return cls(model, blocks[0]["tau"], **({"end_loss": None} | found))
+        return cls(model, blocks[0]["tau"], **({"loss": None, "end_loss": None} | found))
 
     @property
     def flipping(self) -> list[int]:

@@ -103,7 +103,7 @@ def experiments(section: Section, seed: int) -> dict[str, list[Experiment]]:
             ]
             roles[f"flow_{name}_{dim}"] = [_multihead.flow(here, name, tau, times, d) for d in data]
     for name in section.activations:
-        sizes = {"seeds": section.seeds, "block_size": BLOCK, "end_loss": True}
+        sizes = {"seeds": section.seeds, "block_size": BLOCK, "losses": True, "end_loss": True}
         roles[f"gradient_{name}"] = ensemble(
             section, section.model(name), seed, section.tau_flow, **sizes
         )

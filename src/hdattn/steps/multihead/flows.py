@@ -1,11 +1,13 @@
 """Gradient flows of many seeds in the span of the spikes, on few points, to long times.
 
 Parameters: ``{"activation", "tokens", "prior", "heads", "sigma", "dim", "seed", "block",
-"block_size", "base_points", "tau_first", "tau_max", "tau_points", "end_loss"}``. Each instance of
-the block starts at ``m_hf ~ N(0, sigma^2 / dim)``, ``r = m m^T``: ``dim`` is the size of the seeds
-and nothing else. It is recorded at 0 and at ``tau_points - 1`` times in geometric progression from
-``tau_first`` to ``tau_max``, and has Sobol points of its own. ``end_loss``: whether to evaluate the
-last point by quadrature, which the few points cannot.
+"block_size", "base_points", "tau_first", "tau_max", "tau_points", "losses", "end_loss"}``. Each
+instance of the block starts at ``m_hf ~ N(0, sigma^2 / dim)``, ``r = m m^T``: ``dim`` is the size
+of the seeds and nothing else. It is recorded at 0 and at ``tau_points - 1`` times in geometric
+progression from ``tau_first`` to ``tau_max``, and has Sobol points of its own. ``losses``: whether
+to evaluate the loss at each time, on points that drove no flow: on its own few points a flow learns
+what is special to them and may fall below the Bayes risk. ``end_loss``: whether to evaluate it at
+the end by quadrature.
 """
 
 from __future__ import annotations
@@ -14,14 +16,19 @@ from typing import Any
 
 import numpy as np
 
+from hdattn.multihead.activations import get_activation
 from hdattn.multihead.flow import Flow, FlowProblem, solve_flow
 from hdattn.multihead.order_parameters import initial_order_parameters
+from hdattn.multihead.population import PopulationLoss
 from hdattn.multihead.priors import Prior, make_prior
 from hdattn.multihead.quadrature import population_loss
 from hdattn.multihead.token_moments import Quadrature
 from hdattn.seeds import generator
 from hdattn.steps.multihead import instances
 from hdattn.store import Dataset, Record, Result
+
+_FRESH = 4  # times as many points for the loss as for the flow
+_FRESH_SEED = 2**31  # above the number of any instance, whose seeds drive the flows
 
 
 def run(parameters: dict[str, Any], inputs: dict[str, Record]) -> Result:
@@ -30,8 +37,7 @@ def run(parameters: dict[str, Any], inputs: dict[str, Record]) -> Result:
     last, first, count = (parameters[f"tau_{name}"] for name in ("max", "first", "points"))
     tau = np.concatenate([[0.0], np.geomspace(first, last, count - 1)])
     flows = [_solve(parameters, prior, tau, instance) for instance in indices]
-    names = ("m", "b", "c", "loss")
-    m, b, c, loss = (np.array([_padded(getattr(f, x), len(tau)) for f in flows]) for x in names)
+    m, b, c = (np.array([_padded(getattr(f, x), len(tau)) for f in flows]) for x in ("m", "b", "c"))
     along = ("instance", "tau")
     converged = np.array([flow.converged for flow in flows])
     evaluations = np.array([flow.evaluations for flow in flows])
@@ -47,10 +53,14 @@ def run(parameters: dict[str, Any], inputs: dict[str, Record]) -> Result:
         ),
         "b": Dataset(b, "biases", "b_h", (*along, "head"), allow_nan=True),
         "c": Dataset(c, "output scale", "c", along, allow_nan=True),
-        "loss": Dataset(loss, "loss on the few points", r"\ell", along, allow_nan=True),
         "converged": Dataset(converged, "whether it reached the last time", axes=("instance",)),
         "evaluations": Dataset(evaluations, "evaluations of the gradient", axes=("instance",)),
     }
+    if parameters["losses"]:
+        fresh = _independent_points(parameters, prior)
+        loss = np.array([_padded(_losses(fresh, flow), len(tau)) for flow in flows])
+        long_name = "loss on points that drove no flow"
+        datasets["loss"] = Dataset(loss, long_name, r"\ell", along, allow_nan=True)
     if parameters["end_loss"]:
         ends = [_end_loss(parameters, prior, flow) for flow in flows]
         values, errors = np.transpose([(end.value, end.error) for end in ends])
@@ -75,7 +85,21 @@ def _solve(parameters: dict[str, Any], prior: Prior, tau: np.ndarray, instance: 
     )
     problem = FlowProblem(parameters["activation"], parameters["tokens"], prior, m)
     points = parameters["base_points"]
-    return solve_flow(problem, tau, base_points=points, seed=instance)
+    return solve_flow(problem, tau, base_points=points, seed=instance, with_loss=False)
+
+
+def _independent_points(parameters: dict[str, Any], prior: Prior) -> PopulationLoss:
+    return PopulationLoss(
+        get_activation(parameters["activation"]),
+        parameters["tokens"],
+        prior,
+        base_points=_FRESH * parameters["base_points"],
+        seed=_FRESH_SEED + parameters["block"],
+    )
+
+
+def _losses(points: PopulationLoss, flow: Flow) -> np.ndarray:
+    return np.array([points.loss(m, b, c) for m, b, c in zip(flow.m, flow.b, flow.c, strict=True)])
 
 
 def _end_loss(parameters: dict[str, Any], prior: Prior, flow: Flow) -> Quadrature:
