@@ -35,7 +35,7 @@ def where(directory: Path, name: str, scale: str | None = None) -> dict[str, Any
         "module": _shown(Path(module.__file__), directory),
         "helpers": [_shown(path, directory) for path in helpers(name)],
         "caption": _beside(directory, f"workflow/report/{name}.rst"),
-        "test": _beside(directory, f"tests/test_figure_{name}.py"),
+        "test": _test_of(directory, name),
         "outputs": _files(directory, [f"{entry.stem}.{e}" for e in _endings()]),
         "experiments": _experiments(directory, entry),
     }
@@ -76,6 +76,14 @@ def _experiments(directory: Path, entry: FigureEntry) -> list[dict[str, Any]]:
 
 def _files(directory: Path, paths: list[str]) -> list[dict[str, Any]]:
     return [{"path": path, "made": (directory / path).is_file()} for path in paths]
+
+
+def _test_of(directory: Path, name: str) -> str | None:
+    """The figure's test: the file named after it, else the first that imports it."""
+    own = _beside(directory, f"tests/test_figure_{name}.py")
+    shared = sorted((directory / "tests").glob("test_figure_*.py"))
+    found = (f"tests/{p.name}" for p in shared if re.search(rf"import .*\b{name}\b", p.read_text()))
+    return own or next(found, None)
 
 
 def _beside(directory: Path, path: str) -> str | None:
