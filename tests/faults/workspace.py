@@ -15,9 +15,9 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 SCALE = "faults"
 FIGURES = ("staging", "learning_curves")
-# Forty jobs of a second or two: many moments to be killed at, in little time.
+# Thirty jobs of a second or two: many moments to be killed at, in little time.
 SIZES = {
-    "staging": {"dim": 60, "instances": 4, "block_size": 1, "records": 5, "base_points": 64,
+    "staging": {"dim": 60, "instances": 4, "block_size": 2, "records": 5, "base_points": 64,
                 "tau_max": {"softmax": 20, "bayes": 10}},
     "learning_curves": {"dim": 12, "small_dim": 8, "instances": 3, "block_size": 3,
                         "test_samples": 1024, "alphas": [0.5, 2], "theory_alphas": [0.5, 2]},

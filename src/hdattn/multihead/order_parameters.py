@@ -7,7 +7,6 @@ semi-definite. Equivalent reduced weights are ``W_h = (m_h, V_h)`` with ``V V^T 
 from __future__ import annotations
 
 import numpy as np
-from scipy import stats
 
 from hdattn.errors import UserError
 
@@ -24,6 +23,8 @@ def initial_order_parameters(
     The exact law: m_hf ~ N(0, sigma^2 / D), and r_perp a Wishart matrix with D - F degrees of
     freedom and scale sigma^2 / D. Raises :class:`UserError` if D < F + H.
     """
+    from scipy.stats import wishart  # slow to import, and few steps need it
+
     if dim < features + heads:
         raise UserError(
             f"dim is {dim}; {features} spikes and {heads} heads need at least their sum"
@@ -31,8 +32,8 @@ def initial_order_parameters(
     rng = np.random.default_rng(seed)
     scale = sigma**2 / dim
     m = np.sqrt(scale) * rng.standard_normal((heads, features))
-    wishart = stats.wishart(df=dim - features, scale=scale * np.eye(heads))
-    return m, np.reshape(wishart.rvs(random_state=rng), (heads, heads)) + m @ m.T
+    law = wishart(df=dim - features, scale=scale * np.eye(heads))
+    return m, np.reshape(law.rvs(random_state=rng), (heads, heads)) + m @ m.T
 
 
 def perpendicular(m: np.ndarray, r: np.ndarray) -> np.ndarray:

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtri
-from scipy.stats import qmc
 
 from hdattn.errors import UserError
 from hdattn.multihead.activations import Activation
@@ -145,7 +144,9 @@ class PopulationLoss:
 
 def _sobol_normals(tokens: int, dim: int, base_points: int, seed: int) -> list[np.ndarray]:
     """Standard normals by scrambled Sobol points, as blocks of shape [dim, tokens, block]."""
-    sobol = qmc.Sobol(tokens * dim, rng=np.random.default_rng(seed))
+    from scipy.stats.qmc import Sobol  # slow to import, and not every step needs it
+
+    sobol = Sobol(tokens * dim, rng=np.random.default_rng(seed))
     uniform = sobol.random(base_points)
     normals = ndtri(np.clip(uniform, 1e-15, 1.0 - 1e-15)).T.reshape(tokens, dim, base_points)
     size = min(_BLOCK, base_points)
