@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import h5py
-from workspace import Workspace
+from workspace import Workspace, differences
 
 from hdattn import cache_check
 
@@ -87,6 +87,8 @@ def detect_and_repair(
             count_of[2] += path not in bad and found.get(name) == reference[name]
         touched = [p for p in whole if p not in hit and p.stat().st_mtime_ns != whole[p]]
         failures += [f"{path}: sound, but made anew" for path in touched]
-        if run.returncode or found != reference:
-            failures.append(f"results differ after a repair:\n{run.stdout}")
+        if other := differences(found, reference):
+            failures.append(f"results differ after a repair: {other}")
+        if run.returncode:
+            failures.append(f"the run after the damage ended with {run.returncode}:\n{run.stdout}")
     return counts, failures

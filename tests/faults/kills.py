@@ -9,7 +9,7 @@ import signal
 import subprocess
 import time
 
-from workspace import Workspace, jobs_of, kill_all
+from workspace import Workspace, differences, jobs_of, kill_all
 
 from hdattn import cache_check
 
@@ -33,8 +33,8 @@ def survive_kills(space: Workspace, reference: dict[str, str], count: int, seed:
     last = space.run()
     if last.returncode:
         failures.append(f"the run after the kills ended with {last.returncode}:\n{last.stdout}")
-    if space.digests() != reference:
-        failures.append("results after the kills differ from those of an uninterrupted run")
+    if other := differences(space.digests(), reference):
+        failures.append(f"results differ from those of an uninterrupted run: {other}")
     if left := list(space.cache.rglob(".writing-*")):
         failures.append(f"temporary files are left: {', '.join(map(str, left))}")
     return failures

@@ -85,9 +85,17 @@ class Workspace:
         found = {str(p.relative_to(self.folder)): _arrays_digest(p) for p in self.files()}
         for ending in ("pdf", "csv"):
             for path in sorted((self.folder / "results/figures").rglob(f"*.{ending}")):
+                if path.stem == "costs":
+                    continue  # times of the jobs
                 digest = hashlib.sha256(path.read_bytes()).hexdigest()
                 found[str(path.relative_to(self.folder))] = digest
         return found
+
+
+def differences(found: dict[str, str], reference: dict[str, str]) -> str:
+    """Names of the files that are missing, added or different."""
+    names = sorted(found.keys() | reference.keys())
+    return ", ".join(name for name in names if found.get(name) != reference.get(name))
 
 
 def _arrays_digest(path: Path) -> str:
