@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,11 +14,12 @@ from workspace import ROOT, Workspace
 _FIGURES = ("staging",)  # enough: the circumstances act on every job alike
 _NOWHERE = "/proc/nowhere"  # cannot be made or written, not even by root
 
+# Snakemake itself stops without a cache folder that it can write, so that one stays.
 # What changes -> (environment, flags, folder name).
 HARMLESS: dict[str, tuple[dict[str, str], list[str], str]] = {
     "no display": ({"DISPLAY": "", "MPLBACKEND": ""}, [], "plain"),
     "HOME and MPLCONFIGDIR read-only": (
-        {"HOME": _NOWHERE, "MPLCONFIGDIR": _NOWHERE, "XDG_CACHE_HOME": _NOWHERE},
+        {"HOME": _NOWHERE, "MPLCONFIGDIR": _NOWHERE, "XDG_CACHE_HOME": tempfile.gettempdir()},
         [],
         "home",
     ),
