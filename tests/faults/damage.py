@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import h5py
@@ -58,12 +58,6 @@ FAULTS: tuple[Callable[[Path, random.Random], None], ...] = (
 )
 
 
-def rounds(count: int) -> Iterator[list[Callable[[Path, random.Random], None]]]:
-    """``count`` faults of each kind, one of each kind at a time."""
-    for _ in range(count):
-        yield list(FAULTS)
-
-
 def detect_and_repair(
     space: Workspace, reference: dict[str, str], count: int, seed: int
 ) -> tuple[dict[str, list[int]], list[str]]:
@@ -71,9 +65,9 @@ def detect_and_repair(
     rng = random.Random(seed)
     counts = {fault.__name__: [0, 0, 0] for fault in FAULTS}
     failures = []
-    for faults in rounds(count):
+    for _ in range(count):
         whole = {path: path.stat().st_mtime_ns for path in space.files()}
-        hit = dict(zip(rng.sample(sorted(whole), len(faults)), faults, strict=True))
+        hit = dict(zip(rng.sample(sorted(whole), len(FAULTS)), FAULTS, strict=True))
         for path, fault in hit.items():
             fault(path, rng)
         run = space.run()

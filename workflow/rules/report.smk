@@ -38,7 +38,7 @@ rule validate:
         'python "$HDATTN_SCRIPTS"/validate.py {params.folder:q} 2>&1 | tee {log:q}'
 
 
-rule validate_family:
+use rule validate as validate_family with:
     input:
         lambda wildcards: [
             f"{entry.stem}.validation.csv" for entry in catalogue.family(wildcards.model)
@@ -49,12 +49,6 @@ rule validate_family:
         f"results/logs/validate/{SCALE}-{{model}}.log",
     wildcard_constraints:
         model="multihead|singlehead",
-    conda:
-        "../../environment.yml"
-    params:
-        folder=folder_of,
-    shell:
-        'python "$HDATTN_SCRIPTS"/validate.py {params.folder:q} 2>&1 | tee {log:q}'
 
 
 localrules:

@@ -12,7 +12,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from hdattn.experiment import Experiment
 from hdattn.fields import Count, Number, Positive, Strict, physics, size
 from hdattn.figures import validation
-from hdattn.figures._singlehead import FLOP_RATE, GRADIENT_FLOP, below_dim
+from hdattn.figures._singlehead import FLOP_RATE, GRADIENT_FLOP, below_dim, whole_blocks
 
 if TYPE_CHECKING:
     from hdattn.singlehead.decomposition import MatrixParts
@@ -55,10 +55,7 @@ class SimulatedPowerLaw(PowerLaw):
     @field_validator("block_size")
     @classmethod
     def _whole_blocks(cls, value: int, info: ValidationInfo) -> int:
-        instances = info.data.get("instances", value)
-        if instances % value:
-            raise ValueError(f"{value} does not divide instances = {instances}; give whole blocks")
-        return value
+        return whole_blocks(value, info)
 
 
 @dataclass(frozen=True)

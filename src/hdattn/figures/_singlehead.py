@@ -68,10 +68,7 @@ class SingleHead(Strict):
     @field_validator("block_size")
     @classmethod
     def _whole_blocks(cls, value: int, info: ValidationInfo) -> int:
-        instances = info.data.get("instances", value)
-        if instances % value:
-            raise ValueError(f"{value} does not divide instances = {instances}; give whole blocks")
-        return value
+        return whole_blocks(value, info)
 
     def data(self, dim: int) -> dict[str, Any]:
         """Data parameters at dimension ``dim``."""
@@ -93,6 +90,14 @@ def check_dim(dim: int, ratios: Mapping[str, float | Sequence[float] | None]) ->
                     f"{dim} leaves no column for {key} = {ratio:g}; give at least {1 / ratio:.0f}"
                 )
     return dim
+
+
+def whole_blocks(value: int, info: ValidationInfo) -> int:
+    """``block_size`` where it divides the instances."""
+    instances = info.data.get("instances", value)
+    if instances % value:
+        raise ValueError(f"{value} does not divide instances = {instances}; give whole blocks")
+    return value
 
 
 def below_dim(value: int, info: ValidationInfo) -> int:
