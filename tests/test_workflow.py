@@ -96,3 +96,18 @@ def test_malformed_configuration_names_file_and_line(tmp_path):
 )
 def test_calls_that_only_look(arguments, expected):
     assert startup.reads_only(["snakemake", *arguments.split()]) is expected
+
+
+def test_only_the_default_rate_limit_is_dropped():
+    from snakemake.cli import get_argument_parser
+    from snakemake.settings.types import MaxJobsPerTimespan, SchedulingSettings
+
+    default = get_argument_parser().get_default("max_jobs_per_timespan")
+    limits = {default: None, "100/3s": (100, 3), "7/1m": (7, 60)}
+    for text, kept in limits.items():
+        parsed = MaxJobsPerTimespan.parse_choice(text)
+        settings = SchedulingSettings(max_jobs_per_timespan=parsed)
+        startup.drop_default_rate_limit(settings)
+        left = settings.max_jobs_per_timespan
+        assert kept == (left and (left.max_jobs, left.timespan)), text
+    startup.drop_default_rate_limit(None)
