@@ -98,16 +98,20 @@ def test_calls_that_only_look(arguments, expected):
     assert startup.reads_only(["snakemake", *arguments.split()]) is expected
 
 
-def test_only_the_default_rate_limit_is_dropped():
-    from snakemake.cli import get_argument_parser
-    from snakemake.settings.types import MaxJobsPerTimespan, SchedulingSettings
-
-    default = get_argument_parser().get_default("max_jobs_per_timespan")
-    limits = {default: None, "100/3s": (100, 3), "7/1m": (7, 60)}
-    for text, kept in limits.items():
-        parsed = MaxJobsPerTimespan.parse_choice(text)
-        settings = SchedulingSettings(max_jobs_per_timespan=parsed)
-        startup.drop_default_rate_limit(settings)
-        left = settings.max_jobs_per_timespan
-        assert kept == (left and (left.max_jobs, left.timespan)), text
-    startup.drop_default_rate_limit(None)
+def test_only_the_default_rate_limit_is_dropped(tmp_path):
+    (tmp_path / "Snakefile").write_text(
+        f"""
+import sys
+sys.path.insert(0, {str(ROOT / "workflow")!r})
+import startup
+onstart:
+    startup.drop_default_rate_limit(workflow)
+    print("limited:", workflow.scheduler.job_rate_limiter is not None)
+rule all:
+    shell: "true"
+"""
+    )
+    for limit, limited in (([], False), (["--max-jobs-per-timespan", "100/3s"], True)):
+        command = [sys.executable, "-m", "snakemake", "--cores", "1", *limit]
+        run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+        assert f"limited: {limited}" in run.stdout

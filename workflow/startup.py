@@ -40,15 +40,16 @@ def set_job_environment(base: Path, run: configuration.Run) -> None:
     os.environ["HDATTN_TRAINING_SET_LIMIT_MB"] = str(run.training_set_limit_mb)
 
 
-def drop_default_rate_limit(scheduling: Any) -> None:
+def drop_default_rate_limit(workflow: Any) -> None:
     """Take Snakemake's default limit of 100 new jobs a second away; another limit stays.
 
     Under a limit each pass of the scheduler sets a timer for one more pass, so that every job that
-    has ended adds a pass a second for good: a fifth of a core after 250 jobs.
+    has ended adds a pass a second for good: a fifth of a core after 250 jobs. To be called when
+    the run starts: while the Snakefile is read there are neither these settings nor a scheduler.
     """
-    limit = scheduling and scheduling.max_jobs_per_timespan
+    limit = workflow.scheduling_settings.max_jobs_per_timespan
     if limit and (limit.max_jobs, limit.timespan) == (100, 1):
-        scheduling.max_jobs_per_timespan = None
+        workflow.scheduler.job_rate_limiter = None
 
 
 def reads_only(arguments: Sequence[str]) -> bool:

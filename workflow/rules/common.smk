@@ -9,11 +9,15 @@ try:
     configuration = startup.load_configuration(config, workflow.configfiles)
     catalogue = Catalogue(configuration)
     startup.set_job_environment(BASE, configuration.run)
-    startup.drop_default_rate_limit(workflow.scheduling_settings)
     if workflow.is_main_process:
         startup.prepare(catalogue, configuration, read_only=startup.reads_only(sys.argv))
 except UserError as error:
     sys.exit(str(error))
+
+
+onstart:
+    startup.drop_default_rate_limit(workflow)
+
 
 SCALE = configuration.run.scale
 LOOK = canonical_json(configuration.run.look())
