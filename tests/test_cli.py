@@ -587,19 +587,6 @@ def test_each_mistake_is_one_line(command, line, expected):
         assert part in text
 
 
-NOT_YET = [
-    "cost --scale paper",
-]
-
-
-@pytest.mark.parametrize("line", NOT_YET)
-def test_what_is_announced_says_not_yet(command, line):
-    status, out, err = command(line)
-    assert (status, out) == (2, "")
-    assert err.count("\n") == 1
-    assert "not yet" in err
-
-
 def test_interruption_is_one_line(command, monkeypatch):
     from hdattn.multihead import flow
 

@@ -10,7 +10,7 @@ def erm(parameters, **rest):
 
 
 def test_identity_is_kind_and_parameters_only():
-    one = erm({"alpha": 1, "lam": 0.1}, slug="a", resources={"mem_mb": 1})
+    one = erm({"alpha": 1, "lam": 0.1}, slug="a")
     same = erm({"lam": 0.1, "alpha": 1.0}, slug="b", inputs={"data": one})
     assert one == same
     assert len({one, same}) == 1

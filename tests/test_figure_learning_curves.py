@@ -107,13 +107,12 @@ def test_what_results_depend_on_enters_the_names():
     assert base & paths({"test_samples": 100}) == {p for p in base if "/erm/" not in p}
 
 
-def test_job_count_and_hints_at_default_scale():
+def test_job_count_at_default_scale():
     merged = {"figures": "learning_curves", **yaml.safe_load(CONFIG.read_text())}
     loaded = configuration.load(merged).sections["learning_curves"]
     groups = learning_curves.experiments(loaded, 0).values()
     needed = set(with_inputs(e for group in groups for e in group))
     assert len(needed) <= 40
-    assert all(e.resources["seconds"] > 0 and e.resources["mem_mb"] > 500 for e in needed)
 
 
 @pytest.fixture(scope="module")

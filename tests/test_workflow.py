@@ -33,12 +33,6 @@ def test_number_of_jobs_of_a_scale(scale, limit):
     assert len(made.experiments) + len(made.figures) + 2 <= limit
 
 
-def test_every_experiment_says_what_it_needs():
-    for experiment in catalogue("default").experiments:
-        assert experiment.resources["mem_mb"] > 0, experiment.name
-        assert experiment.resources["seconds"] > 0, experiment.name
-
-
 def test_paper_scale_dry_runs_from_another_folder_and_writes_nothing(tmp_path):
     run = snakemake("-n", "--config", "scale=paper", cwd=tmp_path)
     assert run.returncode == 0, run.stderr

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import PurePosixPath
 
 from hdattn import figures as figure_modules
 from hdattn.canonical import canonical_json
 from hdattn.configuration import Configuration
+from hdattn.cost import Estimate, Job, estimate, jobs_of
+from hdattn.cost.limits import beyond
 from hdattn.errors import UserError
 from hdattn.experiment import Experiment
 from hdattn.fields import Strict
-
-MAXIMUM_GB, MAXIMUM_DAYS = 1000, 30
-"""Memory and time of one job above which a configuration is refused."""
 
 CACHE = PurePosixPath("results/cache")
 FIGURES = PurePosixPath("results/figures")
@@ -100,19 +100,6 @@ def _distinct(experiments: dict[str, list[Experiment]]) -> list[Experiment]:
     return list(dict.fromkeys(e for group in experiments.values() for e in group))
 
 
-def _too_large(entry: FigureEntry) -> list[str]:
-    """A line where a job of the figure needs more than any machine has."""
-    for experiment in entry.direct():
-        gigabytes = experiment.resources.get("mem_mb", 0) / 1000
-        days = experiment.resources.get("seconds", 0) / 86400
-        if gigabytes > MAXIMUM_GB or days > MAXIMUM_DAYS:
-            return [
-                f"{entry.name}: a job needs about {gigabytes:.3g} GB and {days:.3g} days "
-                f"({experiment.kind}); make its sizes at scale {entry.scale!r} smaller"
-            ]
-    return []
-
-
 class Catalogue:
     """All figures of a configuration and all the files behind them."""
 
@@ -128,11 +115,12 @@ class Catalogue:
             for name, scan in configuration.scans.items()
         }
         entries = (*self.figures.values(), *self.scans.values())
-        problems = [line for entry in self.figures.values() for line in _too_large(entry)]
-        if problems:
-            raise UserError("\n".join(problems))
         needed = with_inputs(e for entry in entries for e in entry.direct())
         self._by_path = {str(e.path): e for e in needed}
+        self._estimates = {e: estimate(e, run.machine_speed) for e in self.experiments}
+        problems = [line for entry in entries for line in self._too_large(entry)]
+        if problems:
+            raise UserError("\n".join(problems))
 
     @property
     def experiments(self) -> list[Experiment]:
@@ -142,6 +130,36 @@ class Catalogue:
     def experiment(self, kind: str, name: str) -> Experiment:
         """Experiment whose file is ``kind/name.h5``; ``KeyError`` where no figure asks for it."""
         return self._by_path[f"{kind}/{name}.h5"]
+
+    def estimate(self, experiment: Experiment) -> Estimate:
+        """What an experiment costs on this machine."""
+        return self._estimates[experiment]
+
+    @cached_property
+    def jobs(self) -> list[Job]:
+        """What a cluster is asked for: experiments, short ones in bundles."""
+        return jobs_of(self.experiments, lambda e: self.estimate(e).seconds)
+
+    @cached_property
+    def _job_of(self) -> dict[Experiment, Job]:
+        return {member: job for job in self.jobs for member in job.members}
+
+    def bundle_names(self, kind: str) -> dict[str, str]:
+        """``kind`` by the name of every job that holds several experiments."""
+        return {job.name: kind for job in self.jobs if len(job.members) > 1}
+
+    def job_of(self, experiment: Experiment) -> Job:
+        """The job that makes an experiment on a cluster."""
+        return self._job_of[experiment]
+
+    def _too_large(self, entry: FigureEntry | ScanEntry) -> list[str]:
+        """A line where a job of the figure or scan needs more than its site gives."""
+        for experiment in with_inputs(entry.direct()):
+            limits = self.run.job_memory_gb, self.run.job_hours
+            problem = beyond(experiment.kind, self.estimate(experiment), *limits)
+            if problem:
+                return [f"{entry.name}: {problem}; make its sizes smaller, or raise the limit"]
+        return []
 
     def family(self, model: str) -> list[FigureEntry]:
         """Selected figures of one family; none is a ``UserError``."""

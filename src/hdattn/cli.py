@@ -10,6 +10,7 @@ from importlib import metadata
 
 import click
 
+from hdattn.commands.cost import cost
 from hdattn.commands.gallery import gallery
 from hdattn.commands.multihead import multihead
 from hdattn.commands.output import warn
@@ -18,7 +19,7 @@ from hdattn.commands.scan import scan
 from hdattn.commands.singlehead import singlehead
 from hdattn.commands.where import where
 from hdattn.commands.workflow import COMMANDS
-from hdattn.errors import NotYet, UserError
+from hdattn.errors import UserError
 
 INTERRUPTED = 130  # what shells report for Ctrl-C
 BAD_INPUT = 2
@@ -44,7 +45,7 @@ def cli(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
-for command in (singlehead, multihead, gallery, where, scan, *COMMANDS):
+for command in (singlehead, multihead, gallery, where, scan, cost, *COMMANDS):
     cli.add_command(command)
 
 
@@ -64,8 +65,6 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return status
     except click.UsageError as error:
         lines = [usage_line(error)]
-    except NotYet as error:
-        lines = [str(error) if "not yet" in str(error) else f"not yet: {error}"]
     except (UserError, click.ClickException) as error:
         lines = str(error).splitlines()
     except MemoryError:

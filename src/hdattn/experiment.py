@@ -20,14 +20,12 @@ class Experiment:
     parameters: everything the result depends on; put into canonical form.
     inputs: experiments whose files this one reads, by role (``{"data": ...}``).
     slug: short human part of the file name; carries no information.
-    resources: cost hints for the scheduler (``mem_mb``, ``seconds``); not part of the identity.
     """
 
     kind: str
     parameters: dict[str, Any]
     inputs: dict[str, Experiment] = field(default_factory=dict)
     slug: str = "run"
-    resources: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", canonical(self.parameters))

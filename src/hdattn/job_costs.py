@@ -14,17 +14,19 @@ _RULE_OF = {kind: rule for rule, kinds in RULES.items() for kind in kinds}
 
 
 class Cost(NamedTuple):
-    """Wall and CPU time in seconds, and the number of jobs."""
+    """Wall and CPU time in seconds, the number of jobs, and the largest resident memory (MB)."""
 
     seconds: float
     cpu_seconds: float
     jobs: int
+    memory_mb: float = 0.0
 
 
 def total(costs: Iterable[Cost]) -> Cost:
-    """Sum of costs."""
+    """Sum of costs, and the largest memory."""
     costs = list(costs)
-    return Cost(*(sum(column) for column in zip(*costs, strict=True))) if costs else Cost(0, 0, 0)
+    sums = (sum(getattr(cost, name) for cost in costs) for name in Cost._fields[:3])
+    return Cost(*sums, max((cost.memory_mb for cost in costs), default=0.0))
 
 
 def job_costs(directory: Path, scale: str, figure: str, cached: Iterable[str]) -> dict[str, Cost]:
@@ -47,7 +49,9 @@ def recorded(file: Path) -> list[Cost]:
         return []
     with file.open(newline="", encoding="utf-8") as lines:
         rows = list(csv.DictReader(lines, delimiter="\t"))
-    return [Cost(_number(row, "s"), _number(row, "cpu_time"), 1) for row in rows]
+    columns = ("s", "cpu_time", "max_rss")
+    found = [[_number(row, name) for name in columns] for row in rows]
+    return [Cost(seconds, cpu, 1, memory) for seconds, cpu, memory in found]
 
 
 def _number(row: Mapping[str, str], key: str) -> float:

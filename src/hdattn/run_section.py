@@ -73,6 +73,15 @@ class Run(Strict):
     training_set_limit_mb: NonNegative = size(
         32, "Training sets up to this size are stored with the teacher, larger ones redrawn (MB)."
     )
+    machine_speed: Positive = size(
+        1, "Speed of a core over that of the cost model's machine: 'hdattn cost --check' tells."
+    )
+    job_memory_gb: Positive = size(
+        1000, "Memory that one job may ask for (GB): a run with a larger one is refused."
+    )
+    job_hours: Positive = size(
+        720, "Hours that one job may ask for: a run with a longer one is refused."
+    )
     figure_width: Annotated[
         Literal["own", "single", "double"] | Positive, BeforeValidator(_width)
     ] = size(

@@ -3,6 +3,7 @@
 from hdattn import physics_code, steps
 from hdattn.canonical import canonical_json
 from hdattn.catalogue import CACHE, FIGURES, Catalogue
+from hdattn.cost import limits
 from hdattn.figures.code import plot_digest, scan_digest
 
 try:
@@ -13,6 +14,9 @@ try:
         startup.prepare(catalogue, configuration, read_only=startup.reads_only(sys.argv))
 except UserError as error:
     sys.exit(str(error))
+
+# All bundles are one kind of group to Snakemake: a profile says group-components: bundle=1000.
+workflow.parent_groupids.update(catalogue.bundle_names("bundle"))
 
 
 onstart:
@@ -69,14 +73,19 @@ def physics_of(wildcards):
 
 
 def memory_of(wildcards, attempt):
-    """Memory in MB, more at each attempt; a job on a cluster needs 400 for itself."""
-    return int(max(500, experiment_of(wildcards).resources.get("mem_mb", 1000)) * attempt)
+    """Memory to ask for, in MB."""
+    return limits.memory_mb(catalogue.estimate(experiment_of(wildcards)), attempt)
 
 
 def runtime_of(wildcards, attempt):
-    """Run time in minutes, with room to spare and more at each attempt."""
-    seconds = experiment_of(wildcards).resources.get("seconds", 60)
-    return int(5 + 3 * seconds / 60) * attempt
+    """Run time to ask for, in minutes."""
+    return limits.minutes(catalogue.estimate(experiment_of(wildcards)), attempt)
+
+
+def bundle_of(wildcards):
+    """Name of the bundle that a cluster gets a short job in; none for a long one, and here."""
+    job = catalogue.job_of(experiment_of(wildcards))
+    return None if workflow.local_exec or len(job.members) == 1 else job.name
 
 
 def files_of(*entries):

@@ -11,6 +11,8 @@ rule generate:
         "results/benchmarks/{kind}/{name}.tsv"
     wildcard_constraints:
         kind=one_of("generate"),
+    group:
+        bundle_of
     conda:
         "../../environment.yml"
     resources:

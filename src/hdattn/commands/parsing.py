@@ -9,7 +9,7 @@ from functools import partial
 import click
 from click.core import ParameterSource
 
-from hdattn.errors import NotYet, UserError
+from hdattn.errors import UserError
 
 _PROBLEMS = "hdattn.problems"
 
@@ -64,26 +64,6 @@ class Command(click.Command):
         near = difflib.get_close_matches(name.strip("-"), known, n=1)
         hint = f"did you mean {known[near[0]]}? " if near else ""
         return f"{hint}see '{ctx.command_path} --help'"
-
-
-class NotYetCommand(click.Command):
-    """Command that this version names but does not offer: accepts anything, says so."""
-
-    def __init__(self, name: str, what: str):
-        """Command ``name``, which would give ``what``."""
-        anything = {"ignore_unknown_options": True, "allow_extra_args": True}
-        super().__init__(
-            name, help=f"Not yet: {what}.", callback=self._refuse, context_settings=anything
-        )
-
-    @staticmethod
-    def _refuse() -> None:
-        raise not_yet(f"'{click.get_current_context().command_path}'")
-
-
-def not_yet(what: str) -> NotYet:
-    """The one line about something that this version knows by name only."""
-    return NotYet(f"{what} is not yet available in this version; 'hdattn --help' lists what is")
 
 
 def usage_line(error: click.UsageError) -> str:

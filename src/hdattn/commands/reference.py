@@ -60,6 +60,10 @@ each number of heads removed |
 | `gallery` | `pages`, a list of `path figures` |
 | `where` | `name model title scale section module helpers caption test`, then `outputs` and \
 `experiments`, lists of `path made` (experiments with `kind`) |
+| `cost` | `scale slots machine_speed figures total`; each figure has `name model rules`, and it, \
+its rules and the total have `experiments jobs cpu_hours memory_gb longest_hours flops bytes`; \
+figures and total `wall_hours`, the total `critical_path_hours short_jobs`; with `--check` \
+`scale all kinds worst machine_speed`, factors `median high bias` of `seconds` and `memory` |
 | `scan` | `rows not_converged flagged results_computed files` |
 """
 
@@ -71,19 +75,14 @@ def reference() -> str:
 
 
 def _sections(group: click.Group, context: click.Context) -> Iterator[str]:
-    """A section for each command that the group has; those not yet there share a line."""
-    absent = []
+    """A section for each command of the group."""
     for name in group.list_commands(context):
         command = group.get_command(context, name)
         below = click.Context(command, info_name=name, parent=context)
         if isinstance(command, click.Group):
             yield from _sections(command, below)
-        elif command.params:
-            yield _section(command, below)
         else:
-            absent.append(f"`{name}`")
-    if absent:
-        yield f"Not yet under `{context.command_path}`: {', '.join(absent)}.\n"
+            yield _section(command, below)
 
 
 def _section(command: click.Command, context: click.Context) -> str:

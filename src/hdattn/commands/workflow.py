@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hdattn.commands.output import aligned, emit, text, warn
-from hdattn.commands.parsing import Command, NotYetCommand, argument, as_json, option
+from hdattn.commands.parsing import Command, argument, as_json, option
 from hdattn.errors import UserError
 
 if TYPE_CHECKING:
@@ -118,7 +118,6 @@ COMMANDS = [
     figures,
     show,
     check,
-    NotYetCommand("cost", "time and memory that a scale takes"),
 ]
 
 

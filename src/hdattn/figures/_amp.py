@@ -16,10 +16,6 @@ from hdattn.singlehead.sample_size import check_sample_ratios
 if TYPE_CHECKING:
     from hdattn.store import Record
 
-FLOP = 8 * 2  # x alpha d^4 for one iteration at T = 2: two passes over the tokens
-FLOP_RATE = 5e9
-CURVE_SECONDS = 0.03  # of one iteration of the state evolution for a list of eigenvalues
-
 
 @dataclass(frozen=True)
 class Passing:
@@ -56,7 +52,6 @@ class Passing:
 def passings(section: SingleHead, seed: int, dim: int, passing: Passing) -> list[Experiment]:
     """Message passing on all instances, one experiment a block."""
     check_sample_ratios(passing.alphas, dim)
-    flop = FLOP * sum(passing.alphas) * dim**4 * passing.iterations * section.block_size
     return [
         Experiment(
             "singlehead/amp",
@@ -68,10 +63,6 @@ def passings(section: SingleHead, seed: int, dim: int, passing: Passing) -> list
             },
             {"data": data, **passing.inputs},
             slug=f"{passing.denoiser}-d{dim}-b{data.parameters['block']}",
-            resources={
-                "mem_mb": 600 + 4 * section.tokens * max(passing.alphas) * dim**3 * 8 / 1e6,
-                "seconds": 5 + flop / FLOP_RATE,
-            },
         )
         for data in data_blocks(section, seed, dim)
     ]
@@ -81,14 +72,12 @@ def own_trajectories(
     section: SingleHead, seed: int, dim: int, passing: Passing
 ) -> list[Experiment]:
     """State evolution of message passing for the instances' own targets, iterate by iterate."""
-    steps = len(passing.alphas) * passing.iterations * section.block_size
     return [
         Experiment(
             "singlehead/amp_state_evolution",
             {**data.parameters, **passing.parameters(section), "nodes": section.nodes},
             {"data": data, **passing.inputs},
             slug=f"{passing.denoiser}-d{dim}-b{data.parameters['block']}",
-            resources={"mem_mb": 800, "seconds": 3 + CURVE_SECONDS * steps},
         )
         for data in data_blocks(section, seed, dim)
     ]

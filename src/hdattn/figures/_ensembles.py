@@ -17,7 +17,6 @@ from hdattn.multihead.escape import crossing_time, head_spread
 if TYPE_CHECKING:
     from hdattn.store import Record
 
-FLOW_SECONDS = 1.5e-7  # for one point, head and token, and one unit of log(1 + tau)
 TAU_FIRST = 0.5  # first time recorded after zero
 
 
@@ -85,13 +84,11 @@ def ensemble(
         "losses": losses,
         "end_loss": end_loss,
     }
-    work = FLOW_SECONDS * total * model.heads * model.tokens * np.log1p(tau_max)
     return [
         Experiment(
             "multihead/flows",
             shared | {"block": block},
             slug=f"{model.activation}-H{model.heads}-b{block}",
-            resources={"mem_mb": 300 + 2e-3 * total, "seconds": 5 + 20 * block_size * work},
         )
         for block in range(-(-seeds // block_size))
     ]

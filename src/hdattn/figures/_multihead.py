@@ -19,9 +19,6 @@ ALL_NAMES = {"softmax": "softmax", "softmax1": "softmax-1", "bayes": "B-softmax"
 HARMLESS_BATCH = 50
 """Up to dim / 50 sequences a step leave the law of the trajectories alone."""
 
-NORMAL_SECONDS = 1e-8  # to draw one component of a token, and to learn from it
-STEP_SECONDS = 2e-4  # overhead of one SGD step
-POINT_SECONDS = 1e-6  # of the flow, for one point and one unit of tau
 USUAL_SIGMA = (0.3, "heads do not start near zero, as the plateau theory has it")
 
 Vector = Annotated[tuple[Number, ...], Field(min_length=1)]
@@ -153,13 +150,11 @@ def data_blocks(section: Runs, seed: int) -> list[Experiment]:
         "heads": section.heads,
         "start": section.start,
     }
-    megabytes = 8e-6 * section.block_size * section.heads * section.dim
     return [
         Experiment(
             "multihead/data",
             shared | {"block": block},
             slug=f"D{section.dim}-b{block}",
-            resources={"mem_mb": 500 + 4 * megabytes, "seconds": 5},
         )
         for block in range(section.instances // section.block_size)
     ]
@@ -169,33 +164,24 @@ def sgd(
     section: Runs, activation: str, tau_max: float, tau_points: int, data: Experiment
 ) -> Experiment:
     """Online SGD on one block of data, recorded at ``tau_points`` times up to ``tau_max``."""
-    samples = tau_max * section.dim / section.gamma
-    steps = samples / (section.batch or section.dim // HARMLESS_BATCH)
-    drawing = NORMAL_SECONDS * section.block_size * samples * section.tokens * section.dim
     parameters = {"activation": activation, "gamma": section.gamma, "batch": section.batch}
     parameters |= {"tau_max": tau_max, "tau_points": tau_points}
-    hint = {"mem_mb": 700, "seconds": 5 + drawing + STEP_SECONDS * steps}
-    return _from_data("multihead/sgd", data, parameters, hint)
+    return _from_data("multihead/sgd", data, parameters)
 
 
 def flow(
     section: Runs, activation: str, tau_max: float, tau_points: int, data: Experiment
 ) -> Experiment:
     """Flow at the SGD's gamma, from the initial weights of one block of data."""
-    points = section.base_points * 2 ** sum(s > 0 for s in section.std)
-    seconds = POINT_SECONDS * section.block_size * points * tau_max
     parameters = {"activation": activation, "gamma": section.gamma}
     parameters |= {"base_points": section.base_points, "tau_max": tau_max, "tau_points": tau_points}
-    hint = {"mem_mb": 300 + 2e-3 * points, "seconds": 5 + seconds}
-    return _from_data("multihead/flow", data, parameters, hint)
+    return _from_data("multihead/flow", data, parameters)
 
 
-def _from_data(
-    kind: str, data: Experiment, parameters: dict[str, Any], resources: dict[str, float]
-) -> Experiment:
+def _from_data(kind: str, data: Experiment, parameters: dict[str, Any]) -> Experiment:
     """Experiment on one block of data, whose parameters it repeats."""
     slug = f"{parameters['activation']}-{data.slug}"
-    return Experiment(kind, data.parameters | parameters, {"data": data}, slug, resources)
+    return Experiment(kind, data.parameters | parameters, {"data": data}, slug)
 
 
 def bayes(section: SpikeModel) -> Experiment:
@@ -204,5 +190,4 @@ def bayes(section: SpikeModel) -> Experiment:
         "multihead/bayes",
         {"tokens": section.tokens, "prior": section.prior},
         slug=f"L{section.tokens}",
-        resources={"mem_mb": 400, "seconds": 5},
     )

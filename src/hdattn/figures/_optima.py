@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from hdattn.store import Record
 
-OPTIMUM_SECONDS = 3e-5  # for one point in all and head
 MARKER = {"marker": style.MARKERS["other"], "markersize": 2.6}
 Point = tuple[dict[str, Any], int]
 
@@ -58,14 +57,11 @@ def optimum_curves(
         "base_points": max(2, section.points // 2 ** _images_log2(points[0][0])),
         "seed": seed,
     }
-    work = section.points * section.polish * sum(heads for _, heads in points)
-    hint = {"mem_mb": 500 + 4e-3 * section.points * section.polish}
     return {
         name: Experiment(
             "multihead/optima",
             shared | {"activation": name},
             slug=f"{name}-{slug}",
-            resources=hint | {"seconds": 5 + OPTIMUM_SECONDS * work},
         )
         for name in ALL_NAMES
     }
@@ -84,7 +80,6 @@ def bayes_curve(tokens: int, priors: Sequence[dict[str, Any]], slug: str) -> Exp
         "multihead/bayes_curve",
         {"tokens": tokens, "priors": list(priors)},
         slug=slug,
-        resources={"mem_mb": 900, "seconds": 5 + 2 * len(priors)},
     )
 
 

@@ -14,9 +14,6 @@ from hdattn.experiment import Experiment
 from hdattn.fields import Positive
 from hdattn.figures._ensemble import Ensemble, theory_flags, theory_values
 from hdattn.figures._singlehead import (
-    EVALUATIONS,
-    FLOP_RATE,
-    GRADIENT_FLOP,
     SingleHead,
     data_blocks,
 )
@@ -56,8 +53,7 @@ def best_curve(
         "lam_range": list(lam_range),
         "nodes": section.nodes,
     }
-    hints = {"mem_mb": 800, "seconds": 4.0 * len(alphas)}
-    return Experiment("singlehead/best_regularisation", parameters, slug="best", resources=hints)
+    return Experiment("singlehead/best_regularisation", parameters, slug="best")
 
 
 def path_trainings(
@@ -74,7 +70,6 @@ def path_trainings(
 ) -> list[Experiment]:
     """Training of all instances over alpha and a path of weight decays, an experiment a block."""
     check_sample_ratios(alphas, dim)
-    work = GRADIENT_FLOP * sum(alphas) * dim**4 * EVALUATIONS["lbfgs"] * section.block_size
     options = {
         "alphas": list(alphas),
         "lams": list(lams),
@@ -85,15 +80,12 @@ def path_trainings(
         "test_samples": section.test_samples,
         **more,
     }
-    megabytes = section.tokens * dim * 8e-6 * max(max(alphas) * dim**2, section.test_samples)
-    hints = {"mem_mb": 600 + 3 * megabytes, "seconds": 5 + work * (1 + len(lams)) / FLOP_RATE}
     return [
         Experiment(
             "singlehead/erm_path",
             {**data.parameters, **options},
             {"data": data},
             slug=f"{head}-{task}-d{dim}-kappa{kappa:g}-b{data.parameters['block']}",
-            resources=hints,
         )
         for data in data_blocks(section, seed, dim)
     ]

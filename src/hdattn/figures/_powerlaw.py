@@ -12,7 +12,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from hdattn.experiment import Experiment
 from hdattn.fields import Count, Number, Positive, Strict, physics, size
 from hdattn.figures import validation
-from hdattn.figures._singlehead import FLOP_RATE, GRADIENT_FLOP, below_dim, whole_blocks
+from hdattn.figures._singlehead import below_dim, whole_blocks
 
 if TYPE_CHECKING:
     from hdattn.singlehead.decomposition import MatrixParts
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 Exponent = Annotated[Number, Field(gt=0.5)]
 """A spectral exponent gamma."""
-
-EVALUATIONS = 80
 
 
 class PowerLaw(Strict):
@@ -85,7 +83,6 @@ def theory(
 ) -> Experiment:
     """Theory of one target at given n, or at so many of the regime's own."""
     at = {"points": sizes} if isinstance(sizes, int) else {"sizes": list(sizes)}
-    count = sizes if isinstance(sizes, int) else len(sizes)
     gamma = target.get("spectral_exponent", 0)
     return Experiment(
         "singlehead/scaling",
@@ -99,7 +96,6 @@ def theory(
             **at,
         },
         slug=f"{channel}-{regime}-gamma{gamma:g}",
-        resources={"mem_mb": 600, "seconds": 3 + count},
     )
 
 
@@ -115,24 +111,20 @@ def simulations(
 ) -> list[Experiment]:
     """Training of all instances at each alpha, one experiment a block."""
     dim = section.simulated_dim if dim is None else dim
-    flop = GRADIENT_FLOP * sum(alphas) * dim**4 * EVALUATIONS * section.block_size
     target = {"kind": "powerlaw", "spectral_exponent": gamma}
     data = {"dim": dim, "target": target, "noise": section.noise, "tokens": 2, "beta0": 1}
     made = []
     for block in range(section.instances // section.block_size):
         shared = {"data": data, "seed": seed, "block": block, "block_size": section.block_size}
-        hints = {"mem_mb": 600, "seconds": 5}
-        source = Experiment("singlehead/data", shared, slug=f"d{dim}-b{block}", resources=hints)
+        source = Experiment("singlehead/data", shared, slug=f"d{dim}-b{block}")
         more = {"alphas": list(alphas), "regime": regime, "lam_eff": lam_eff, "kappa": 1, "beta": 1}
         more |= {"nodes": section.nodes, "test_samples": section.test_samples}
-        memory = 600 + 3e-6 * 8 * max(alphas) * dim**3
         made.append(
             Experiment(
                 "singlehead/recovery",
                 shared | more,
                 {"data": source},
                 slug=f"{regime}-d{dim}-gamma{gamma:g}-b{block}",
-                resources={"mem_mb": memory, "seconds": 5 + flop / FLOP_RATE},
             )
         )
     return made

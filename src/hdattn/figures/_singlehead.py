@@ -15,10 +15,6 @@ from hdattn.singlehead.sample_size import check_sample_ratios
 Decay = float | Sequence[float]
 """One weight decay, or a path of them."""
 
-# For the cost hints: gradients of one training, flop of one over alpha d^4, flop per second.
-EVALUATIONS = {"lbfgs": 80, "adam": 250}
-GRADIENT_FLOP = 8
-FLOP_RATE = 1e10
 # Of the fixed points: four digits to draw with; where the prox jumps the grid allows little more.
 TOLERANCE = 1e-5
 
@@ -119,7 +115,6 @@ def data_blocks(section: SingleHead, seed: int, dim: int) -> list[Experiment]:
                 "block_size": section.block_size,
             },
             slug=f"d{dim}-b{block}",
-            resources={"mem_mb": 600, "seconds": 5},
         )
         for block in range(section.instances // section.block_size)
     ]
@@ -141,7 +136,6 @@ def limit_curve(
         "singlehead/state_evolution",
         parameters,
         slug=f"{_decays(lam)}-kappa{kappa:g}",
-        resources={"mem_mb": 800, "seconds": 2.0 * len(alphas) * np.size(lam)},
     )
 
 
@@ -155,14 +149,12 @@ def own_curves(
     **more: Any,
 ) -> list[Experiment]:
     """Theory for the instances' own spectra, one experiment a block."""
-    seconds = 2.0 * len(alphas) * np.size(lam) * section.block_size
     return [
         Experiment(
             "singlehead/state_evolution",
             {**data.parameters, **_solver(section, alphas, lam, kappa), **more},
             {"data": data},
             slug=f"own-d{dim}-{_decays(lam)}-kappa{kappa:g}-b{data.parameters['block']}",
-            resources={"mem_mb": 800, "seconds": seconds},
         )
         for data in data_blocks(section, seed, dim)
     ]
@@ -202,7 +194,6 @@ def trainings(
     ``start`` is the number of the draw of the initial W and the size of its entries.
     """
     check_sample_ratios(alphas, dim)
-    flop = GRADIENT_FLOP * sum(alphas) * dim**4 * EVALUATIONS[optimizer] * section.block_size
     return [
         Experiment(
             "singlehead/erm",
@@ -219,11 +210,6 @@ def trainings(
             },
             {"data": data},
             slug=f"{optimizer}-d{dim}-lam{lam:g}-kappa{kappa:g}-b{data.parameters['block']}",
-            resources={
-                # the tokens of one instance, and half again; Python and the stored training set
-                "mem_mb": 600 + 1.5 * section.tokens * max(alphas) * dim**3 * 8 / 1e6,
-                "seconds": 5 + flop / FLOP_RATE,
-            },
         )
         for data in data_blocks(section, seed, dim)
     ]

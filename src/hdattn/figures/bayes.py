@@ -104,8 +104,7 @@ def experiments(section: Section, seed: int) -> dict[str, list[Experiment]]:
 
 def _optimal(section: Section) -> Experiment:
     parameters = {**section.limit, "alphas": list(section.theory_alphas)}
-    hints = {"mem_mb": 600, "seconds": 5}
-    return Experiment("singlehead/bayes_optimal", parameters, slug="limit", resources=hints)
+    return Experiment("singlehead/bayes_optimal", parameters, slug="limit")
 
 
 def _optimal_of(section: Section, data: Experiment) -> Experiment:
@@ -116,7 +115,6 @@ def _optimal_of(section: Section, data: Experiment) -> Experiment:
         {**data.parameters, "alphas": list(section.alphas)},
         {"data": data},
         slug=f"own-d{dim}-b{block}",
-        resources={"mem_mb": 600, "seconds": 5},
     )
 
 

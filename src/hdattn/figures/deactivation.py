@@ -79,8 +79,7 @@ def experiments(section: Section, seed: int) -> dict[str, list[Experiment]]:
             f"{source}_{k}": e for source, group in sources.items() for k, e in enumerate(group)
         }
         parameters = shared | seen | {"activation": name}
-        hint = {"mem_mb": 800, "seconds": 10 + 0.005 * section.points * np.log1p(section.tau_max)}
-        roles[name] = [Experiment("multihead/deactivation", parameters, inputs, name, hint)]
+        roles[name] = [Experiment("multihead/deactivation", parameters, inputs, name)]
     return roles
 
 

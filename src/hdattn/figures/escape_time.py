@@ -14,7 +14,6 @@ from hdattn.figures import _random_starts, style
 from hdattn.figures._escape import LEARNT, QUANTITIES, Curve, draw_difference, draw_times, row
 from hdattn.figures._multihead import (
     NAMES,
-    POINT_SECONDS,
     USUAL_SIGMA,
     SobolPoints,
     Spreads,
@@ -101,8 +100,6 @@ def experiments(section: Section, seed: int) -> dict[str, list[Experiment]]:
 
 
 def _escape(section: Section, activation: str, gamma: float, dims: Sequence[float]) -> Experiment:
-    points = section.base_points * 2 ** sum(s > 0 for s in section.std)
-    seconds = POINT_SECONDS * points * len(dims) * section.scrambles * 15
     return Experiment(
         "multihead/escape",
         {"activation": activation, "tokens": section.tokens, "prior": section.prior}
@@ -110,7 +107,6 @@ def _escape(section: Section, activation: str, gamma: float, dims: Sequence[floa
         | {"threshold": section.threshold, "learnt": LEARNT}
         | {"base_points": section.base_points, "scrambles": section.scrambles},
         slug=f"{activation}-gamma{gamma:g}",
-        resources={"mem_mb": 300 + 2e-3 * points, "seconds": 5 + seconds},
     )
 
 

@@ -122,17 +122,15 @@ def experiments(section: Section, seed: int) -> dict[str, list[Experiment]]:
 
 def _ridgeless(section: Section, alphas) -> Experiment:
     parameters = {**section.limit(), "alphas": list(alphas)}
-    hints = {"mem_mb": 600, "seconds": 0.2 * len(alphas)}
     slug = f"noise{section.noise:g}"
-    return Experiment("singlehead/ridgeless", parameters, slug=slug, resources=hints)
+    return Experiment("singlehead/ridgeless", parameters, slug=slug)
 
 
 def _thresholds(section: Section) -> Experiment:
     kappa0s = sorted({*section.theory_kappa0s, *section.probe_kappa0s})
     noises = sorted({*section.noises, section.noise} - {0.0})
     parameters = {"kappa0s": kappa0s, "noises": noises, "tokens": section.tokens}
-    hints = {"mem_mb": 600, "seconds": 5}
-    return Experiment("singlehead/thresholds", parameters, slug="closed-form", resources=hints)
+    return Experiment("singlehead/thresholds", parameters, slug="closed-form")
 
 
 def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> Drawing:

@@ -35,7 +35,6 @@ LINES = {
 }
 HeadCounts = Annotated[tuple[Annotated[Count, Field(ge=2)], ...], Field(min_length=1, max_length=2)]
 LINEAR = 1e-3  # loss increases below this are on a linear scale
-FLOW_SECONDS = 5e-5  # for one point, head and token, and one unit of log(1 + tau)
 Spread = Annotated[tuple[Positive, ...], Field(min_length=1, max_length=3)]
 
 
@@ -98,15 +97,12 @@ def experiments(section: Section, seed: int) -> dict[str, list[Experiment]]:
         "seed": seed,
         "block_size": 1,
     }
-    work = section.points * section.tokens * sum(p.heads for p in panels)
-    seconds = 10 + FLOW_SECONDS * work * np.log1p(section.tau_max + 10 * section.retrain_tau)
     return {
         name: [
             Experiment(
                 "multihead/pruning",
                 shared | {"activation": name, "block": block},
                 slug=f"{name}-b{block}",
-                resources={"mem_mb": 600 + 2e-3 * section.points, "seconds": seconds},
             )
             for block in range(section.seeds)
         ]

@@ -14,7 +14,6 @@ from hdattn.figures import style
 from hdattn.figures._multihead import ALL_NAMES, SpikeModel, Spreads
 from hdattn.figures._optima import (
     MARKER,
-    OPTIMUM_SECONDS,
     Curve,
     OptimumKeys,
     bayes_curve,
@@ -108,10 +107,6 @@ def _alone(section: Section, seed: int) -> Experiment:
             **{"heads": section.heads, "starts": 2, "seed": seed, "base_points": base},
         },
         slug=f"softmax-H{section.heads}-isotropic",
-        resources={
-            "mem_mb": 700,
-            "seconds": 5 + 4 * OPTIMUM_SECONDS * section.points * section.heads,
-        },
     )
 
 

@@ -28,7 +28,6 @@ TITLE = "Heads split evenly in the end, and a second time only much later"
 
 PLANES = ("axes", "corners")
 SEEDS_BLOCK, PLANE_BLOCK = 10, 2  # flows that one job does
-OPTIMUM_SECONDS = 60
 
 
 class Section(Ensemble):
@@ -125,7 +124,6 @@ def _optimum(section: Section, model: FlowModel, seed: int, held: list[int]) -> 
         "multihead/optimum",
         parameters | sizes | {"heads": model.heads, "held": held},
         slug=f"{model.activation}-H{model.heads}-L{model.tokens}",
-        resources={"mem_mb": 800, "seconds": OPTIMUM_SECONDS},
     )
 
 

@@ -27,7 +27,6 @@ TITLE = "The plateau is unstable along each spike in proportion to its variance 
 
 MARKERS = {"autograd": ("o", 3.0), "growth_rate": ("x", 5.5)}  # shape and size
 LINES = ("-", "--", ":", "-.")  # of the curves of one activation, in order
-POINT_SECONDS = 3e-6  # of Hessian and flow, for one point, spike and head
 Tokens = Annotated[tuple[Annotated[Count, Field(ge=2)], ...], Field(min_length=2)]
 
 
@@ -103,17 +102,11 @@ def _measured(
     prior: dict[str, Any],
     heads: Sequence[int],
 ) -> Experiment:
-    points = section.base_points * 2 ** np.count_nonzero(prior["std"])
-    rows = len(tokens) * sum(heads) * len(prior["std"])
     return Experiment(
         "multihead/stability",
         {"activation": activation, "tokens": tokens, "prior": prior, "heads": heads}
         | {"base_points": section.base_points, "scrambles": section.scrambles},
         slug=f"{activation}-{len(tokens)}x{len(heads)}",
-        resources={
-            "mem_mb": 600 + 1e-3 * points * max(heads) * max(tokens),
-            "seconds": 5 + POINT_SECONDS * section.scrambles * points * rows,
-        },
     )
 
 
@@ -122,7 +115,6 @@ def _closed(tokens: Sequence[int], mu: Sequence[float]) -> Experiment:
         "multihead/plateau",
         {"tokens": tokens, "mu": mu},
         slug=f"{len(tokens)}x{len(mu)}",
-        resources={"mem_mb": 400, "seconds": 5},
     )
 
 

@@ -100,7 +100,6 @@ class MultiHeadScan(Strict):
         return {"kind": "flip", "mean": list(self.mean), "std": std}
 
     def _optimum(self, point: Mapping[str, Any], seed: int) -> Experiment:
-        images = 2 ** sum(s > 0 for s in self.std)
         return Experiment(
             "multihead/optimum",
             {
@@ -114,10 +113,8 @@ class MultiHeadScan(Strict):
                 "held": [],
             },
             slug=f"{point['activation']}-H{point['heads']}-L{point['tokens']}",
-            resources={"mem_mb": 800, "seconds": 5 + 1e-4 * self.base_points * images},
         )
 
     def _bayes(self, tokens: int, strength: float) -> Experiment:
         parameters = {"tokens": tokens, "prior": self._prior(strength)}
-        hint = {"mem_mb": 400, "seconds": 5}
-        return Experiment("multihead/bayes", parameters, slug=f"L{tokens}", resources=hint)
+        return Experiment("multihead/bayes", parameters, slug=f"L{tokens}")

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from hdattn.store import Record
 
 THEORY = ("Q", "M", "Q0", "test_error", "train_loss", "rank_fraction")
-_EVALUATIONS, _FLOP, _RATE = 100, 8, 1e10  # of a training, for the cost hint
 
 
 class SingleHeadScan(Strict):
@@ -94,7 +93,6 @@ class SingleHeadScan(Strict):
                 "tolerance": 1e-5,
             },
             slug=f"lam{point['lam']:g}-kappa{point['kappa']:g}",
-            resources={"mem_mb": 800, "seconds": 2.0 * len(self.alpha)},
         )
 
     def _training(self, point: Mapping[str, Any], alpha: float, seed: int) -> Experiment:
@@ -104,11 +102,8 @@ class SingleHeadScan(Strict):
             **{key: point[key] for key in ("noise", "tokens", "beta0")},
         }
         block = {"data": data, "seed": seed, "block": 0, "block_size": self.instances}
-        source = Experiment(
-            "singlehead/data", block, slug=f"d{self.dim}-b0", resources={"mem_mb": 600}
-        )
+        source = Experiment("singlehead/data", block, slug=f"d{self.dim}-b0")
         check_sample_ratios([alpha], self.dim)
-        flop = _FLOP * alpha * self.dim**4 * _EVALUATIONS * self.instances
         return Experiment(
             "singlehead/erm",
             {
@@ -122,10 +117,6 @@ class SingleHeadScan(Strict):
             },
             {"data": source},
             slug=f"{self.optimizer}-d{self.dim}-lam{point['lam']:g}-alpha{alpha:g}",
-            resources={
-                "mem_mb": 600 + 1.5 * point["tokens"] * alpha * self.dim**3 * 8 / 1e6,
-                "seconds": 5 + flop / _RATE,
-            },
         )
 
 
