@@ -15,7 +15,7 @@ FILES = ("config/config.yaml", "config/multihead.yaml", "config/singlehead.yaml"
 """The configuration of a project, relative to its folder."""
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # the C one is ten times faster
     """Safe loader that refuses a key given twice, where YAML would drop the first."""
 
     def construct_mapping(self, node, deep=False):
