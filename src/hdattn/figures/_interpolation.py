@@ -40,7 +40,9 @@ def draw_errors(axes, records: dict[str, list[Record]], paths: PathEnsemble, s: 
             draw(paths.at(lam), colour, "lbfgs", lam=lam)
         if quantity == "test_error":
             panel.limit(ridgeless, style.BLACK, LIMIT, lam=0.0)
-        style.threshold(axis, float(ridgeless.datasets["alpha_interpolation"]), "interpolation")
+        name = "interpolation" if quantity == "test_error" else ""
+        alpha = float(ridgeless.datasets["alpha_interpolation"])
+        style.threshold(axis, alpha, name, height=0.36)
         panel.finish(label)
         plain_ticks(axis.xaxis, (0.05, 0.1, 0.2, 0.5, 1))
     axes[0].set_yscale("log")

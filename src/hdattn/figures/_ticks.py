@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 
 def plain_ticks(axis: Axis, values: Sequence[float]) -> None:
-    """Ticks at these values and nowhere else, written as plain numbers."""
+    """Ticks at those of these values that are in view and nowhere else, as plain numbers."""
+    low, high = sorted(axis.get_view_interval())
+    values = [value for value in values if low <= value <= high]
     axis.set_ticks(values, labels=[f"{value:g}" for value in values])
     axis.set_ticks([], minor=True)
