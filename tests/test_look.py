@@ -10,7 +10,7 @@ from hdattn import configuration
 from hdattn.configuration_files import FILES, read_files
 from hdattn.errors import UserError
 from hdattn.experiment import Experiment
-from hdattn.fields import Positive, Strict, physics
+from hdattn.fields import FigureSection, Positive, physics
 from hdattn.figures import details, make, style
 from hdattn.figures.drawing import Drawing
 from hdattn.figures.look import Look
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 BAYES = Experiment("multihead/bayes", {"tokens": 5, "prior": {"kind": "flip"}}, slug="L5")
 
 
-class Section(Strict):
+class Section(FigureSection):
     """Of a figure that draws one line and reads nothing."""
 
     slope: Positive = physics(2.0, "Slope.")
@@ -80,7 +80,7 @@ def test_what_a_figure_was_made_from_lies_beside_it(draw):
         "model": "multihead",
         "title": "A line",
         "seed": 0,
-        "parameters": {"slope": 2.0},
+        "parameters": {"per_job": 1, "slope": 2.0},
         "experiments": {"line": []},
         "inputs": [],
         "flagged": ["theory at x = 0: hollow"],

@@ -27,7 +27,7 @@ def catalogue(scale):
     return Catalogue(configuration.load({**merged, "scale": scale}, sources))
 
 
-@pytest.mark.parametrize(("scale", "limit"), [("smoke", 400), ("default", 500), ("paper", 5000)])
+@pytest.mark.parametrize(("scale", "limit"), [("smoke", 145), ("default", 395), ("paper", 5000)])
 def test_number_of_jobs_of_a_scale(scale, limit):
     made = catalogue(scale)
     assert len(made.experiments) + len(made.figures) + 2 <= limit

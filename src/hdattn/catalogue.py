@@ -5,7 +5,7 @@ Every figure names its experiments; the same experiment asked by two figures is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePosixPath
@@ -18,18 +18,24 @@ from hdattn.cost.limits import beyond
 from hdattn.errors import UserError
 from hdattn.experiment import Experiment
 from hdattn.fields import Strict
+from hdattn.several import Part, file_of, join
 
 CACHE = PurePosixPath("results/cache")
 FIGURES = PurePosixPath("results/figures")
 SCANS = PurePosixPath("results/scans")
 
 
-def experiments_of(name: str, section: Strict, seed: int) -> dict[str, list[Experiment]]:
-    """Experiments of figure ``name`` by role; a conflict in the section is a ``UserError``."""
+def experiments_of(name: str, section: Strict, seed: int) -> dict[str, list[Experiment | Part]]:
+    """Experiments of figure ``name`` by role, joined as its section says.
+
+    A conflict in the section is a ``UserError``.
+    """
+    module = figure_modules.module(name)
     try:
-        return figure_modules.module(name).experiments(section, seed)
+        roles = module.experiments(section, seed)
     except UserError as error:
         raise UserError(f"{name}: {error}") from error
+    return join(roles, section.per_job, getattr(module, "SHARED", ()))
 
 
 def with_inputs(experiments: Iterable[Experiment]) -> Iterator[Experiment]:
@@ -46,7 +52,7 @@ class FigureEntry:
     name: str
     scale: str
     section: Strict
-    experiments: dict[str, list[Experiment]]
+    experiments: dict[str, list[Experiment | Part]]
 
     @property
     def model(self) -> str:
@@ -96,8 +102,8 @@ class ScanEntry:
         return _distinct(self.experiments)
 
 
-def _distinct(experiments: dict[str, list[Experiment]]) -> list[Experiment]:
-    return list(dict.fromkeys(e for group in experiments.values() for e in group))
+def _distinct(experiments: Mapping[str, Sequence[Experiment | Part]]) -> list[Experiment]:
+    return list(dict.fromkeys(file_of(e) for group in experiments.values() for e in group))
 
 
 class Catalogue:

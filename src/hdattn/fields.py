@@ -118,6 +118,17 @@ class Strict(BaseModel):
         return lines
 
 
+class FigureSection(Strict):
+    """Base of what every figure's section has."""
+
+    per_job: Annotated[int, BeforeValidator(_whole), Field(ge=1, le=1000)] = Field(
+        1,
+        description="Experiments of one kind that one job computes, one after another: for those "
+        "that take less time than Python takes to start.",
+        json_schema_extra={"size": True},
+    )
+
+
 def size(default: Any, description: str, **kwargs: Any) -> Any:
     """Field that a scale may override: a size, a grid, a number of instances."""
     return Field(default, description=description, json_schema_extra={"size": True}, **kwargs)

@@ -7,12 +7,15 @@ A figure module defines
 ``TITLE``
     One line, for lists and the report.
 ``Section``
-    The typed configuration section (:class:`hdattn.fields.Strict`).
+    The typed configuration section (:class:`hdattn.fields.FigureSection`).
 ``experiments(section, seed)``
     ``{role: [Experiment, ...]}``: what has to be computed.
 ``draw(figure, records, section)``
     Draws on an empty matplotlib figure from ``{role: [Record, ...]}`` (same order as the
     experiments) and returns a :class:`Drawing`. Imports no pyplot, computes nothing expensive.
+``SHARED`` (optional)
+    Patterns of roles that another figure has too: they keep files of their own when the section's
+    ``per_job`` joins experiments (:mod:`hdattn.several`).
 
 The name of the figure is the name of the module; a module placed here is found by itself.
 """

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from hdattn.experiment import Experiment
-from hdattn.fields import Count, Positive, Strict, physics, size
+from hdattn.fields import Count, FigureSection, Positive, physics, size
 from hdattn.figures._multihead import ALL_NAMES, USUAL_SIGMA, SobolPoints, SpikeModel
 from hdattn.multihead.escape import crossing_time, head_spread
 
@@ -40,7 +40,7 @@ class FlowModel(SpikeModel):
         return f"{ALL_NAMES[self.activation]}, $H={self.heads}${law}"
 
 
-class Ensemble(Strict):
+class Ensemble(FigureSection):
     """Keys of the flows of many seeds."""
 
     sigma: Positive = physics(0.1, "Initial weights are N(0, sigma^2 / dim).", usual=USUAL_SIGMA)

@@ -8,7 +8,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from pydantic.functional_validators import AfterValidator
 
 from hdattn.experiment import Experiment
-from hdattn.fields import Count, NonNegative, Number, Positive, Strict, physics, size
+from hdattn.fields import Count, FigureSection, NonNegative, Number, Positive, Strict, physics, size
 
 NAMES = {"softmax": "softmax", "bayes": "B-softmax"}
 """Activations with a plateau known exactly, in the order in which figures show them."""
@@ -94,7 +94,7 @@ class SpikeModel(Strict):
         return {"kind": "flip", "mean": self.mean, "std": self.std}
 
 
-class MultiHead(SpikeModel):
+class MultiHead(SpikeModel, FigureSection):
     """Keys of the model and of its simulations that figures with SGD have."""
 
     gamma: Positive = physics(0.5, "Learning-rate scale: SGD has the rate gamma batch / dim.")

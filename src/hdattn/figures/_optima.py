@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from hdattn.experiment import Experiment
-from hdattn.fields import Count, Strict, size
+from hdattn.fields import Count, FigureSection, size
 from hdattn.figures import style
 from hdattn.figures._multihead import ALL_NAMES, SobolPoints
 
@@ -24,7 +24,7 @@ MARKER = {"marker": style.MARKERS["other"], "markersize": 2.6}
 Point = tuple[dict[str, Any], int]
 
 
-class OptimumKeys(Strict):
+class OptimumKeys(FigureSection):
     """Keys of the search for optima."""
 
     starts: Count = size(

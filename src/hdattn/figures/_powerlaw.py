@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field, ValidationInfo, field_validator
 
 from hdattn.experiment import Experiment
-from hdattn.fields import Count, Number, Positive, Strict, physics, size
+from hdattn.fields import Count, FigureSection, Number, Positive, physics, size
 from hdattn.figures import validation
 from hdattn.figures._singlehead import below_dim, whole_blocks
 
@@ -22,7 +22,7 @@ Exponent = Annotated[Number, Field(gt=0.5)]
 """A spectral exponent gamma."""
 
 
-class PowerLaw(Strict):
+class PowerLaw(FigureSection):
     """Keys of the theory of power-law targets."""
 
     noise: Positive = physics(0.5, "Delta, the variance of the noise inside the label softmax.")

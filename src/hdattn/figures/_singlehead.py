@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field, ValidationInfo, field_validator
 
 from hdattn.experiment import Experiment
-from hdattn.fields import Count, NonNegative, Positive, Strict, physics, size
+from hdattn.fields import Count, FigureSection, NonNegative, Positive, physics, size
 from hdattn.singlehead.sample_size import check_sample_ratios
 
 Decay = float | Sequence[float]
@@ -19,7 +19,7 @@ Decay = float | Sequence[float]
 TOLERANCE = 1e-5
 
 
-class SingleHead(Strict):
+class SingleHead(FigureSection):
     """Keys of the model and of its simulations that every single-head figure has."""
 
     kappa0: Positive = physics(0.5, "Rank of the target over the dimension, p0/d.")

@@ -9,14 +9,14 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationInfo, field_validator
 
 from hdattn.experiment import Experiment
-from hdattn.fields import Count, Positive, physics, size
+from hdattn.fields import Count, FigureSection, Positive, physics, size
 from hdattn.figures import _multihead
 from hdattn.figures._multihead import HARMLESS_BATCH, SobolPoints, SpikeModel
 
 Dimension = Annotated[Count, Field(ge=HARMLESS_BATCH)]
 
 
-class SizeScan(SpikeModel):
+class SizeScan(SpikeModel, FigureSection):
     """Keys of figures with SGD at several dimensions; smaller ones have more instances."""
 
     gamma: Positive = physics(1, "Learning-rate scale: SGD has the rate gamma batch / dim.")

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 MODEL = "multihead"
 TITLE = "Three activations: loss against time, and the Bayes risk"
+SHARED = ("bayes", "*_softmax_*", "*_bayes_*")  # with staging
 
 FLOW_STEPS = 2  # times of the flow between two records of SGD
 BLOCK = 3  # gradient flows that one job does

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 MODEL = "singlehead"
 TITLE = "Trained at the best weight decay against Bayes-optimal"
+SHARED = ("erm", "best")  # with regularisation
 
 NAME = "bayes"
 TOLERANCE = 1e-4  # of message passing: its errors are then right to far less than their spread

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 MODEL = "singlehead"
 TITLE = "Decomposition of the excess error"
+SHARED = ("own *", "trained *")  # with emergence
 PARTS = {"under": style.VERMILLION, "approximation": style.SKY, "over": style.GREEN}
 QUANTITIES = {**PARTS, "total": style.BLACK}
 

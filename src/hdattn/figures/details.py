@@ -12,6 +12,7 @@ from hdattn import figures as figure_modules
 from hdattn.experiment import Experiment
 from hdattn.fields import Strict
 from hdattn.figures.drawing import Drawing
+from hdattn.several import Part, file_of
 
 ENDING = ".json"
 
@@ -21,14 +22,15 @@ def write(
     name: str,
     section: Strict,
     seed: int,
-    experiments: Mapping[str, Sequence[Experiment]],
+    experiments: Mapping[str, Sequence[Experiment | Part]],
     drawing: Drawing,
 ) -> None:
     """Write ``stem.json``: parameters, files of the cache by role and behind them, flagged points.
 
     Nothing in it depends on time or place, so that it is the same whenever the figure is.
     """
-    direct = [e for group in experiments.values() for e in group]
+    files = {role: [file_of(e) for e in group] for role, group in experiments.items()}
+    direct = [e for group in files.values() for e in group]
     behind = dict.fromkeys(e for e in catalogue.with_inputs(direct) if e not in set(direct))
     module = figure_modules.module(name)
     content = {
@@ -37,7 +39,7 @@ def write(
         "title": module.TITLE,
         "seed": seed,
         "parameters": section.model_dump(mode="json"),
-        "experiments": {role: _paths(group) for role, group in experiments.items()},
+        "experiments": {role: _paths(group) for role, group in files.items()},
         "inputs": _paths(behind),
         "flagged": drawing.flagged,
     }

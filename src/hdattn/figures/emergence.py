@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 MODEL = "singlehead"
 TITLE = "Modes of the target emerge one by one"
+SHARED = ("own *", "trained *")  # with decomposition
 
 
 class Section(SimulatedPowerLaw):

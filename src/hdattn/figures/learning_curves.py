@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 MODEL = "singlehead"
 TITLE = "Errors against the sample ratio: state evolution and training"
+SHARED = ("own 1", "lbfgs 1")  # with rank
 
 NAME = "learning_curves"
 QUANTITIES = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hdattn import catalogue, store
@@ -10,6 +11,7 @@ from hdattn.experiment import Experiment
 from hdattn.fields import Strict
 from hdattn.figures import details, style, validation
 from hdattn.figures.look import Look
+from hdattn.several import Part, file_of, record_of
 
 
 def make_figure(
@@ -23,7 +25,7 @@ def make_figure(
     """
     look = look or Look()
     experiments = catalogue.experiments_of(name, section, seed)
-    records = {role: [_read(e) for e in group] for role, group in experiments.items()}
+    records = _records(experiments)
     with style.context(look.style_sheet):
         figure = style.new_figure()
         drawing = figure_modules.module(name).draw(figure, records, section)
@@ -33,6 +35,18 @@ def make_figure(
     validation.write(stem.with_name(f"{stem.name}{validation.PART_ENDING}"), drawing.validation)
     details.write(stem, name, section, seed, experiments, drawing)
     return drawing
+
+
+def _records(
+    experiments: Mapping[str, Sequence[Experiment | Part]],
+) -> dict[str, list[store.Record]]:
+    """Records by role; each file is read once."""
+    wanted = dict.fromkeys(file_of(e) for group in experiments.values() for e in group)
+    files = {experiment: _read(experiment) for experiment in wanted}
+    return {
+        role: [record_of(files[file_of(e)], e) for e in group]
+        for role, group in experiments.items()
+    }
 
 
 def _read(experiment: Experiment) -> store.Record:

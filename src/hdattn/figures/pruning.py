@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from hdattn.experiment import Experiment
-from hdattn.fields import Count, NonNegative, Number, Positive, Strict, physics, size
+from hdattn.fields import Count, FigureSection, NonNegative, Number, Positive, physics, size
 from hdattn.figures import style
 from hdattn.figures._activation_names import ActivationName, colour, label
 from hdattn.figures._multihead import ALL_NAMES, USUAL_SIGMA, SobolPoints
@@ -38,7 +38,7 @@ LINEAR = 1e-3  # loss increases below this are on a linear scale
 Spread = Annotated[tuple[Positive, ...], Field(min_length=1, max_length=3)]
 
 
-class Section(Strict):
+class Section(FigureSection):
     """Configuration of the figure."""
 
     tokens: Annotated[Count, Field(ge=2)] = physics(5, "Tokens L of a sequence.")

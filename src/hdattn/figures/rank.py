@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 MODEL = "singlehead"
 TITLE = "Rank of the minimiser against the sample ratio"
+SHARED = ("* 0.01",)  # with learning_curves
 
 
 class Section(SingleHead):

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 MODEL = "singlehead"
 TITLE = "Test error and rank against the weight decay; the best weight decay"
+SHARED = ("best", "optimum")  # with bayes
 
 NAME = "regularisation"
 QUANTITIES = {"test_error": "test error", "rank_fraction": "rank fraction"}

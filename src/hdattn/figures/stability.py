@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from hdattn.experiment import Experiment
-from hdattn.fields import Count, NonNegative, PositiveGrid, physics, size
+from hdattn.fields import Count, FigureSection, NonNegative, PositiveGrid, physics, size
 from hdattn.figures import style
 from hdattn.figures._multihead import NAMES, SobolPoints, SpikeModel, Spreads, Vector
 from hdattn.figures._stability import MEASURES, Spectrum, row
@@ -30,7 +30,7 @@ LINES = ("-", "--", ":", "-.")  # of the curves of one activation, in order
 Tokens = Annotated[tuple[Annotated[Count, Field(ge=2)], ...], Field(min_length=2)]
 
 
-class Section(SpikeModel):
+class Section(SpikeModel, FigureSection):
     """Configuration of the figure."""
 
     heads: Annotated[tuple[Count, ...], Field(min_length=1)] = physics(

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 MODEL = "multihead"
 TITLE = "Heads learn the mean together, then specialise in stages"
+SHARED = ("*",)  # with activations
 
 FLOW_STEPS = 2  # times of the flow between two records of SGD
 SPIKES = (style.BLACK, style.PURPLE, style.ORANGE, style.SKY, style.GREEN)  # colour of direction f

@@ -207,17 +207,28 @@ def save(figure: Figure, stem: Path | str, formats: Sequence[str] = ("pdf", "png
     # Computer Modern's files carry dates before 1970, about which fontTools warns on each page.
     logging.getLogger("fontTools").setLevel(logging.ERROR)
     # One layout for all formats: they differ in resolution, which would move things about.
-    figure.draw_without_rendering()
+    if (layout := figure.get_layout_engine()) is not None:
+        layout.execute(figure)
     figure.set_layout_engine("none")
     written = []
     for name in formats:
         buffer = io.BytesIO()
-        figure.savefig(buffer, format=name, metadata=_METADATA[name])
+        _print(figure, name, buffer)
         path = Path(f"{stem}.{name}")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(buffer.getvalue())
         written.append(path)
     return written
+
+
+def _print(figure: Figure, name: str, buffer: io.BytesIO) -> None:
+    """What ``figure.savefig`` does, without the drawing on trial that comes first there."""
+    from matplotlib.backend_bases import get_registered_canvas_class
+
+    dpi = figure.dpi
+    canvas = get_registered_canvas_class(name)(figure)
+    getattr(canvas, f"print_{name}")(buffer, metadata=_METADATA[name])
+    figure.dpi = dpi  # vector formats have one of their own
 
 
 def write_csv(path: Path | str, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import ndtri
 
 RADIUS = 5.75  # the Gaussian mass outside this ball in four dimensions is 1.2e-6
 
@@ -87,7 +86,8 @@ def sobol_gaussians(dimension: int, points: int, seed: int) -> np.ndarray:
     A scrambled Sobol sequence, then an affine map to the exact means and covariance: averages of
     quadratic functions are exact.
     """
-    from scipy.stats.qmc import Sobol  # slow to import, and not needed at two tokens
+    from scipy.special import ndtri  # slow to import, like what follows, and not needed to draw
+    from scipy.stats.qmc import Sobol  # data or at two tokens
 
     sobol = Sobol(dimension, scramble=True, rng=np.random.default_rng(seed))
     xi = ndtri(sobol.random_base2(points.bit_length() - 1)).T

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hdattn import physics_code, store
+from hdattn import physics_code, several, store
 from hdattn.errors import UserError
 
 RULES = {
@@ -46,7 +46,10 @@ def compute(
     step = importlib.import_module(f"hdattn.steps.{kind.replace('/', '.')}")
     start = time.perf_counter()
     records = {role: store.read(path) for role, path in inputs.items()}
-    result = step.run(dict(parameters), records)
+    if several.is_joint(parameters):
+        result = several.run(step.run, parameters, records)
+    else:
+        result = step.run(dict(parameters), records)
     store.write(
         output,
         kind,
