@@ -12,11 +12,11 @@ import pytest
 
 from hdattn import configuration, configuration_files, figures, several, steps, store
 from hdattn.catalogue import Catalogue, experiments_of
+from hdattn.cost import estimate
 from hdattn.experiment import Experiment
 from hdattn.several import Part, file_of, join, record_of
 
 ROOT = Path(__file__).resolve().parents[1]
-HINTS = {"mem_mb": 500, "seconds": 2}
 TARGET = {"kind": "mp", "kappa0": 0.5}
 
 
@@ -25,7 +25,6 @@ def data(dim):
     return Experiment(
         "singlehead/data",
         {"data": parameters, "seed": 0, "block": 0, "block_size": 2},
-        resources=HINTS,
     )
 
 
@@ -34,9 +33,7 @@ def best(alphas, source=None):
     limit = {"target": TARGET, "noise": 0.5, "tokens": 2, "beta0": 1}
     inputs = {} if source is None else {"data": source}
     own = limit if source is None else source.parameters
-    return Experiment(
-        "singlehead/bayes_optimal", {**own, "alphas": alphas}, inputs, "best", resources=HINTS
-    )
+    return Experiment("singlehead/bayes_optimal", {**own, "alphas": alphas}, inputs, "best")
 
 
 def compute(experiment, folder):
@@ -85,7 +82,12 @@ def test_jobs_are_of_one_kind_and_of_even_size():
     assert joined["again"] == joined["limit"][:1]
     other_order = join({"again": limits[:1], "limit": limits[::-1]}, per_job=3)
     assert other_order["limit"] == joined["limit"][::-1]
-    assert {file_of(e).resources["seconds"] for e in joined["limit"]} == {4, 6}
+    for whole in sizes:
+        parts = [
+            e for e, entry in zip(limits, joined["limit"], strict=True) if entry.whole == whole
+        ]
+        expected = sum(estimate(e).seconds for e in parts)
+        assert estimate(whole).seconds == pytest.approx(expected)
     assert join({"limit": limits}, per_job=1) == {"limit": limits}
 
 

@@ -75,16 +75,11 @@ def _behind(experiment: Experiment) -> set[Experiment]:
 
 
 def _together(members: Sequence[Experiment]) -> Experiment:
-    hints = [member.resources for member in members]
     return Experiment(
         members[0].kind,
         {KEY: [member.parameters for member in members]},
         {f"{i}.{role}": e for i, m in enumerate(members) for role, e in m.inputs.items()},
         slug=f"{members[0].slug}-and-{len(members) - 1}-more",
-        resources={
-            "mem_mb": max(hint["mem_mb"] for hint in hints),
-            "seconds": sum(hint["seconds"] for hint in hints),
-        },
     )
 
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from hdattn.cost import multihead, singlehead  # noqa: F401 (they register their models)
 from hdattn.cost.operations import OPERATIONS
-from hdattn.cost.work import MODELS, Parameters, Work
+from hdattn.cost.work import MODELS, Parameters, Work, added
 from hdattn.errors import UserError
 from hdattn.experiment import Experiment
+from hdattn.several import KEY, is_joint
 
 
 @dataclass(frozen=True)
@@ -22,12 +23,15 @@ class Estimate:
 
 
 def work_of(kind: str, parameters: Parameters) -> Work:
-    """Work of an experiment; a kind without a model is a ``UserError``."""
+    """Work of an experiment, or of several in one; a kind without a model is a ``UserError``."""
     if kind not in MODELS:
         raise UserError(
             f"{kind}: nothing says what this kind of experiment costs; add a function to "
             "src/hdattn/cost/singlehead.py or multihead.py"
         )
+    if is_joint(parameters):
+        each = [MODELS[kind](own) for own in parameters[KEY]]
+        return Work(added(*(work.units for work in each)), max(work.memory_mb for work in each))
     return MODELS[kind](parameters)
 
 
