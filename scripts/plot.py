@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
-from pathlib import Path
+import gc
 
-from hdattn import figures
-from hdattn.errors import UserError
-from hdattn.figures import make
-from hdattn.figures.look import Look
+gc.disable()  # a plot ends within seconds; looking for garbage takes a fifth of them
+
+import argparse  # noqa: E402
+import json  # noqa: E402
+import sys  # noqa: E402
+from pathlib import Path  # noqa: E402
+
+from hdattn import figures  # noqa: E402
+from hdattn.errors import UserError  # noqa: E402
+from hdattn.figures import make  # noqa: E402
+from hdattn.figures.look import Look  # noqa: E402
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from hdattn import configuration, configuration_files, figures, several, steps, store
 from hdattn.catalogue import Catalogue, experiments_of
-from hdattn.cost import estimate
+from hdattn.cost import OPERATIONS, estimate
 from hdattn.experiment import Experiment
 from hdattn.several import Part, file_of, join, record_of
 
@@ -82,12 +82,10 @@ def test_jobs_are_of_one_kind_and_of_even_size():
     assert joined["again"] == joined["limit"][:1]
     other_order = join({"again": limits[:1], "limit": limits[::-1]}, per_job=3)
     assert other_order["limit"] == joined["limit"][::-1]
-    for whole in sizes:
-        parts = [
-            e for e, entry in zip(limits, joined["limit"], strict=True) if entry.whole == whole
-        ]
-        expected = sum(estimate(e).seconds for e in parts)
-        assert estimate(whole).seconds == pytest.approx(expected)
+    costs = {file_of(e): estimate(file_of(e)).seconds for e in joined["limit"]}
+    start = OPERATIONS["start theory"].seconds  # of three jobs less
+    alone = sum(estimate(e).seconds for e in limits)
+    assert sum(costs.values()) == pytest.approx(alone - 3 * start)
     assert join({"limit": limits}, per_job=1) == {"limit": limits}
 
 

@@ -24,14 +24,16 @@ class Estimate:
 
 def work_of(kind: str, parameters: Parameters) -> Work:
     """Work of an experiment, or of several in one; a kind without a model is a ``UserError``."""
+    if is_joint(parameters):
+        works = [work_of(kind, own) for own in parameters[KEY]]
+        units = added(*(work.units for work in works))
+        once = {name: 1.0 for name in units if name.startswith("start ")}
+        return Work(units | once, max(work.memory_mb for work in works))
     if kind not in MODELS:
         raise UserError(
             f"{kind}: nothing says what this kind of experiment costs; add a function to "
             "src/hdattn/cost/singlehead.py or multihead.py"
         )
-    if is_joint(parameters):
-        each = [MODELS[kind](own) for own in parameters[KEY]]
-        return Work(added(*(work.units for work in each)), max(work.memory_mb for work in each))
     return MODELS[kind](parameters)
 
 

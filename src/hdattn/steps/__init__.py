@@ -11,6 +11,7 @@ import importlib
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from hdattn import physics_code, several, store
@@ -37,13 +38,18 @@ RULES = {
 KINDS = tuple(kind for kinds in RULES.values() for kind in kinds)
 
 
+def module(kind: str) -> ModuleType:
+    """Module of a kind of experiment; ``UserError`` where there is none."""
+    if kind not in KINDS:
+        raise UserError(f"there is no experiment kind {kind!r}; choose from {', '.join(KINDS)}")
+    return importlib.import_module(f"hdattn.steps.{kind.replace('/', '.')}")
+
+
 def compute(
     kind: str, parameters: Mapping[str, Any], inputs: Mapping[str, Path], output: Path
 ) -> None:
     """Run one experiment and write its file; inputs are verified as they are read."""
-    if kind not in KINDS:
-        raise UserError(f"there is no experiment kind {kind!r}; choose from {', '.join(KINDS)}")
-    step = importlib.import_module(f"hdattn.steps.{kind.replace('/', '.')}")
+    step = module(kind)
     start = time.perf_counter()
     records = {role: store.read(path) for role, path in inputs.items()}
     if several.is_joint(parameters):
