@@ -1,6 +1,7 @@
 # make figures     every figure at the default scale  (SCALE=smoke CORES=2 FIGURES="spectra rank")
 # make test        the test suite
 # make faults      kills, damaged files, unusual circumstances (FAULTS_FLAGS=--short: 4 minutes)
+# make bench       ratios of time behind docs/benchmarks.md (15 minutes; after make figures)
 # make lint        Snakemake's lint, snakefmt, ruff
 # make docs        config/README.md and config/schema.json from the typed models
 # make environment, clean-environment      set up .venv (about 1.6 GB), remove it
@@ -20,7 +21,7 @@ export OPENBLAS_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help figures test faults lint docs lock environment clean-environment
+.PHONY: help figures test bench faults lint docs lock environment clean-environment
 
 help:
 	@sed -n '/^# /s/^# //p' Makefile
@@ -44,6 +45,9 @@ test: environment
 
 faults: environment
 	$(BIN)/python tests/faults $(FAULTS_FLAGS)
+
+bench: environment
+	$(BIN)/python -m benchmarks $(BENCH_FLAGS)
 
 lint: environment
 	$(BIN)/snakemake --lint

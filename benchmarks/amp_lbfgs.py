@@ -1,6 +1,6 @@
 """Message passing against L-BFGS: processor time to the same objective on the same samples.
 
-    python benchmarks/amp_lbfgs.py [--dim 100] [--alpha 2] [--lam 0.1] [--instances 2]
+    python -m benchmarks.amp_lbfgs [--dim 100] [--alpha 2] [--lam 0.1] [--instances 2]
 
 L-BFGS trains to its usual tolerance; message passing runs until its objective is as low, to one
 part in 1e-7. Their minima are compared, and the time of one iteration is printed. The two take
@@ -8,19 +8,15 @@ turns, instance by instance, so that both see the same machine.
 """
 
 import argparse
-import os
 import time
 
-for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(name, "1")
+import numpy as np
 
-import numpy as np  # noqa: E402 (threads first)
-
-from hdattn.singlehead.amp import MessagePassing, observe  # noqa: E402
-from hdattn.singlehead.erm import draw_start, fit  # noqa: E402
-from hdattn.singlehead.problem import Problem  # noqa: E402
-from hdattn.singlehead.samples import SampleStream, draw_teacher  # noqa: E402
-from hdattn.singlehead.targets import Spectrum  # noqa: E402
+from hdattn.singlehead.amp import MessagePassing, observe
+from hdattn.singlehead.erm import draw_start, fit
+from hdattn.singlehead.problem import Problem
+from hdattn.singlehead.samples import SampleStream, draw_teacher
+from hdattn.singlehead.targets import Spectrum
 
 SAME = 1e-7
 KAPPA0, NOISE = 0.5, 0.5

@@ -1,43 +1,39 @@
-"""Population loss by symmetric Sobol points against plain Monte Carlo, at equal accuracy.
-
-    python benchmarks/population_loss.py [--points 1024 8192] [--flow-points 256] [--rounds 5]
+"""Population loss and flow against plain Monte Carlo with autograd, at equal accuracy.
 
 The library evaluates loss and gradient on scrambled Sobol points closed under flips, with
-hand-written derivatives. The plain way draws signs and normals and takes the gradient by torch
-autograd; it is given the reduction to the span of the spikes all the same. Its number of samples is
-the one at which its loss has the rms error of the Sobol loss, both against the quadrature. Then a
-short gradient flow in both ways, by the same integrator: the plain one has the number of samples at
-which the overlaps at the end have the same rms error, against a flow on many Sobol points.
-
-Prints the processor time of each, their ratio (median over rounds in which the two take turns,
-so that both see the same machine), and the time of one quadrature of each activation.
+hand-written derivatives, and losses alone by quadrature (there equal accuracy is 1e-5, far above
+its error). The plain way draws signs and normals and takes the gradient by torch autograd; it is
+given the reduction to the span of the spikes all the same. Its number of samples is the one at
+which its loss has the rms error of the other, both against the quadrature. Then a short gradient
+flow in both ways, by the same integrator: the plain one has the number of samples at which the
+overlaps at the end have the same rms error, against a flow on many Sobol points.
 """
 
-import argparse
-import itertools
-import os
-import time
+from __future__ import annotations
 
-for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(name, "1")
+import numpy as np
+import torch
+from scipy.integrate import solve_ivp
 
-import numpy as np  # noqa: E402 (threads first)
-import torch  # noqa: E402
-from scipy.integrate import solve_ivp  # noqa: E402
+from benchmarks.timing import Settings, race, rms, row
+from hdattn.multihead.activations import get_activation
+from hdattn.multihead.flow import FlowProblem, solve_flow
+from hdattn.multihead.population import PopulationLoss
+from hdattn.multihead.priors import FlippingPrior
+from hdattn.multihead.quadrature import population_loss
 
-from hdattn.multihead.activations import get_activation  # noqa: E402
-from hdattn.multihead.flow import FlowProblem, solve_flow  # noqa: E402
-from hdattn.multihead.population import PopulationLoss  # noqa: E402
-from hdattn.multihead.priors import FlippingPrior  # noqa: E402
-from hdattn.multihead.quadrature import population_loss  # noqa: E402
-
+TITLE = "population loss and flow against plain Monte Carlo with autograd"
+TARGET = 50
 TOKENS, TAU = 5, 10.0
 PRIOR = FlippingPrior([0.8, 0.0, 0.0], [0.0, 1.5, 1.2])
 POINT = np.array([[0.8, 1.5, 0.2], [0.8, -1.5, 0.2], [0.7, 0.3, 1.2], [0.7, 0.1, -1.2]])
 START = 0.3 * np.array([[1.0, 1.0, 0.5], [0.5, -1.0, 0.5], [0.0, 0.5, -1.0], [0.5, 0.0, 1.0]])
 CHUNK = 2**14  # samples that plain Monte Carlo handles at once: more are slower
+FLOWS = (256, 1024)  # points before images
+TIMED = 2**18  # samples at most that are timed; the time of more is extrapolated
 SCRAMBLES, PROBE = 32, 8  # runs behind the rms errors of a loss and of a flow
 PROBE_SAMPLES = 2**14
+ASKED = 1e-5  # error of the losses of optima; the quadrature is far more accurate
 REFERENCE_POINTS = 2**14
 ATTENTION = {
     "softmax": lambda chi: torch.softmax(chi, dim=1).mean(dim=2),
@@ -56,17 +52,18 @@ class PlainMonteCarlo:
         x[:, 0] += PRIOR.sample(rng, samples)
         self.x = torch.from_numpy(x)
 
-    def evaluate(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
-        """Loss and gradient."""
-        heads = torch.from_numpy(weights).requires_grad_()
+    def evaluate(self, weights: np.ndarray, gradient: bool = True):
+        """Loss, and its gradient or None."""
+        heads = torch.from_numpy(weights).requires_grad_(gradient)
         target = torch.eye(1, TOKENS, dtype=torch.float64)
         total = 0.0
         for part in self.x.split(CHUNK):
             attention = self.attention(part @ heads.T)
             loss = (attention - target).square().sum() / len(self.x)
-            loss.backward()
+            if gradient:
+                loss.backward()
             total += loss.item()
-        return total, heads.grad.numpy()
+        return total, heads.grad.numpy() if gradient else None
 
     def flow(self) -> np.ndarray:
         """Overlaps [H, F] at the end of the gradient flow."""
@@ -82,83 +79,71 @@ def sobol_flow(activation: str, points: int, seed: int) -> np.ndarray:
     return flow.m[-1]
 
 
-def rms(errors) -> float:
-    """Root of the mean square."""
-    return float(np.sqrt(np.mean(np.square(errors))))
-
-
-def race(kinds: list, rounds: int) -> np.ndarray:
-    """Seconds [rounds, kinds] of functions that take turns."""
-    seconds = np.empty((rounds, len(kinds)))
-    for row in seconds:
-        for i, kind in enumerate(kinds):
-            begun = time.process_time()
-            kind()
-            row[i] = time.process_time() - begun
-    return seconds
-
-
-def compare_losses(activation: str, points: int, rounds: int) -> None:
-    """Loss and gradient at one point."""
-    exact = population_loss(activation, TOKENS, PRIOR, POINT).value
+def sobol_losses(activation: str, points: int, count: int) -> list[PopulationLoss]:
+    """Losses on independent scrambles."""
     rule = get_activation(activation)
-    sets = [
-        PopulationLoss(rule, TOKENS, PRIOR, base_points=points, seed=i) for i in range(SCRAMBLES)
-    ]
-    error = rms([one.evaluate(POINT).loss - exact for one in sets])
-    probes = [PlainMonteCarlo(activation, PROBE_SAMPLES, i) for i in range(SCRAMBLES)]
-    plain = rms([one.evaluate(POINT)[0] - exact for one in probes])
+    return [PopulationLoss(rule, TOKENS, PRIOR, base_points=points, seed=i) for i in range(count)]
+
+
+def compare_losses(activation: str, settings: Settings) -> list[dict]:
+    """Loss and gradient at one point on Sobol points, and the loss by quadrature."""
+    exact = population_loss(activation, TOKENS, PRIOR, POINT)
+    scrambles = settings.size(SCRAMBLES, 4)
+    probes = [PlainMonteCarlo(activation, PROBE_SAMPLES, i) for i in range(scrambles)]
+    plain = rms([one.evaluate(POINT, False)[0] - exact.value for one in probes])
+    rows = []
+    for points in settings.size((1024, 8192, 65536), (1024,)):
+        sets = sobol_losses(activation, points, scrambles)
+        error = rms([one.loss(POINT) - exact.value for one in sets])
+        what = f"E and gradient, {activation}, {points} points"
+        samples = round(PROBE_SAMPLES * (plain / error) ** 2)
+        ours = lambda one=sets[0]: one.evaluate(POINT)  # noqa: E731
+        rows.append(_ratio(what, activation, ours, samples, error, True, settings))
+    error = max(exact.error, ASKED)
     samples = round(PROBE_SAMPLES * (plain / error) ** 2)
-    naive = PlainMonteCarlo(activation, samples, SCRAMBLES)
-    kinds = [lambda: sets[0].evaluate(POINT), lambda: naive.evaluate(POINT)]
-    report(f"E, gradient {activation}", error, points, samples, race(kinds, rounds))
+    ours = lambda: population_loss(activation, TOKENS, PRIOR, POINT)  # noqa: E731
+    what = f"E by quadrature (error {exact.error:.0e}), {activation}"
+    return [*rows, _ratio(what, activation, ours, samples, error, False, settings)]
 
 
-def compare_flows(activation: str, points: int, rounds: int) -> None:
+def _ratio(what, activation, ours, samples, error, gradient, settings) -> dict:
+    """Row of a loss with this error, which plain Monte Carlo reaches with so many samples."""
+    timed = min(samples, settings.size(TIMED, 2**14))
+    naive = PlainMonteCarlo(activation, timed, SCRAMBLES)
+    seconds = race([ours, lambda: naive.evaluate(POINT, gradient)], settings.rounds)
+    seconds[:, 1] *= samples / timed
+    detail = (
+        f"rms error {error:.1e}: {1e3 * np.median(seconds[:, 0]):.3g} ms against {samples:.1e} "
+        f"samples in {np.median(seconds[:, 1]):.2g} s"
+    )
+    detail += f", extrapolated from {timed:.1e}" if timed < samples else ""
+    return row(what, seconds[:, 1] / seconds[:, 0], "x", at_least=TARGET, detail=detail)
+
+
+def compare_flows(activation: str, points: int, settings: Settings) -> dict:
     """Overlaps at the end of a flow."""
-    exact = sobol_flow(activation, REFERENCE_POINTS, SCRAMBLES)
-    error = rms([sobol_flow(activation, points, seed) - exact for seed in range(PROBE)])
-    probes = [PlainMonteCarlo(activation, PROBE_SAMPLES, seed) for seed in range(PROBE)]
+    count = settings.size(PROBE, 2)
+    exact = sobol_flow(activation, settings.size(REFERENCE_POINTS, 1024), SCRAMBLES)
+    error = rms([sobol_flow(activation, points, seed) - exact for seed in range(count)])
+    probe = settings.size(PROBE_SAMPLES, 2048)
+    probes = [PlainMonteCarlo(activation, probe, seed) for seed in range(count)]
     plain = rms([one.flow() - exact for one in probes])
-    samples = round(PROBE_SAMPLES * (plain / error) ** 2)
+    samples = round(probe * (plain / error) ** 2)
     naive = PlainMonteCarlo(activation, samples, PROBE)
-    kinds = [lambda: sobol_flow(activation, points, 0), naive.flow]
-    report(f"flow to {TAU:g} {activation}", error, points, samples, race(kinds, rounds))
-
-
-def report(what: str, error: float, points: int, samples: int, seconds: np.ndarray) -> None:
-    """One line."""
-    images = len(PRIOR.support())
-    sobol, plain = np.median(seconds, axis=0)
-    ratio = np.median(seconds[:, 1] / seconds[:, 0])
-    print(
-        f"{what:22s} | {error:9.1e} | {points * images:7d} {samples:9d} |"
-        f" {1e3 * sobol:10.2f} {1e3 * plain:10.1f} | {ratio:7.0f}",
-        flush=True,
+    seconds = race([lambda: sobol_flow(activation, points, 0), naive.flow], settings.rounds)
+    return row(
+        f"flow to tau = {TAU:g}, {activation}, {points} points",
+        seconds[:, 1] / seconds[:, 0],
+        "x",
+        at_least=TARGET,
+        detail=f"rms error {error:.1e} of the overlaps: {np.median(seconds[:, 0]):.2g} s against "
+        f"{samples:.1e} samples in {np.median(seconds[:, 1]):.2g} s",
     )
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--points", type=int, nargs="+", default=[1024, 8192], help="Sobol points before images"
-    )
-    parser.add_argument("--flow-points", type=int, default=256, help="the same, of the flows")
-    parser.add_argument("--rounds", type=int, default=5)
-    options = parser.parse_args()
+def measure(settings: Settings) -> list[dict]:
+    """Losses of both activations, then flows."""
     torch.set_num_threads(1)
-    print("                       |    rms    |  points of each   |  time of each (ms)    | ratio")
-    print(
-        "                       |   error   |   Sobol     plain |      Sobol      plain | of times"
-    )
-    for activation, points in itertools.product(ATTENTION, options.points):
-        compare_losses(activation, points, options.rounds)
-    compare_flows("softmax", options.flow_points, options.rounds)
-    for activation in ("softmax", "softmax1", "bayes"):
-        kind = lambda name=activation: population_loss(name, TOKENS, PRIOR, POINT)  # noqa: E731
-        print(f"quadrature, {activation}: {1e3 * np.median(race([kind], options.rounds)):.0f} ms")
-
-
-if __name__ == "__main__":
-    main()
+    rows = [line for name in ATTENTION for line in compare_losses(name, settings)]
+    flows = [compare_flows("softmax", points, settings) for points in settings.size(FLOWS, (64,))]
+    return rows + flows

@@ -1,0 +1,108 @@
+"""The table of benchmarks is what was measured, and says something of every entry."""
+
+import json
+
+import numpy as np
+import pytest
+from benchmarks import __main__ as runner
+from benchmarks import table
+from benchmarks.entries import ENTRIES, entry
+from benchmarks.timing import met, race, row
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Results and page of their own, and entries that measure at once."""
+    (tmp_path / "page.md").write_text(f"before\n{table.BEGIN}\nold\n{table.END}\nafter\n")
+    monkeypatch.setattr(table, "RESULTS", tmp_path / "results.json")
+    monkeypatch.setattr(table, "PAGE", tmp_path / "page.md")
+    measured = []
+
+    class Entry:
+        TITLE = "an entry"
+
+        def __init__(self, letter):
+            self.letter = letter
+
+        def measure(self, settings):
+            measured.append(self.letter)
+            if self.letter == "d" and len(measured) < 5:
+                raise KeyboardInterrupt
+            values = np.arange(3.0, 3.0 + settings.rounds)
+            return [row("ratio", values, "x", at_least=4, detail="known")]
+
+    monkeypatch.setattr(runner, "entry", Entry)
+    machine = {"processor": "P", "cores": 2, "memory_gb": 8.0, "system": "S", "python": "3"}
+    machine |= {"packages": {}, "blas": "B", "gemm_gflops": {}, "date": "D"}
+    monkeypatch.setattr(runner, "describe", lambda: machine)
+    return tmp_path, measured
+
+
+def run(monkeypatch, *arguments):
+    monkeypatch.setattr("sys.argv", ["benchmarks", *arguments])
+    runner.main()
+
+
+def test_page_shows_the_results():
+    shown = table.PAGE.read_text(encoding="utf-8").split(table.BEGIN + "\n")[1].split(table.END)[0]
+    assert shown == table.render(table.read_results())
+
+
+def test_every_entry_was_measured_often_enough():
+    entries = table.read_results()["entries"]
+    assert list(entries) == list(ENTRIES) == list("abcdefghi")
+    for letter, found in entries.items():
+        assert found["title"] == entry(letter).TITLE
+        assert found["rows"]
+        for line in found["rows"]:
+            # e and i read the costs of a finished run: nothing to repeat
+            assert line["rounds"] >= (1 if letter in "ei" else 5), line["what"]
+            assert line["low"] <= line["median"] <= line["high"], line["what"]
+
+
+def test_functions_take_turns():
+    calls = []
+    seconds = race([lambda: calls.append("A"), lambda: calls.append("B")], 3)
+    assert "".join(calls) == "AB" + "ABABAB"  # the first ones are not timed
+    assert seconds.shape == (3, 2) and np.all(seconds >= 0)
+
+
+def test_targets():
+    assert met(row("", [1, 2, 9], "x", at_least=2)) is True
+    assert met(row("", [1, 1.9, 9], "x", at_least=2)) is False
+    assert met(row("", [5], "s", at_most=4)) is False
+    assert met(row("", [4], "", at_least=3.7, at_most=4.3)) is True
+    assert met(row("", [4], "s")) is None
+
+
+def test_an_interrupted_run_is_resumed(folder, monkeypatch):
+    path, measured = folder
+    with pytest.raises(KeyboardInterrupt):
+        run(monkeypatch)
+    assert measured == ["a", "b", "c", "d"]
+    run(monkeypatch, "--resume")
+    assert measured == [*"abcd", *"defghi"]
+    results = json.loads((path / "results.json").read_text())
+    assert list(results["entries"]) == list("abcdefghi")
+    page = (path / "page.md").read_text()
+    assert page.startswith("before\n") and page.endswith("after\n") and "old" not in page
+    assert "| ratio | 5 x | 3 x to 7 x | 5 | ≥ 4 x | yes |" in page
+
+
+def test_some_entries_leave_the_others(folder, monkeypatch):
+    path, measured = folder
+    run(monkeypatch, "--only", "a,b,c")
+    run(monkeypatch, "--only", "b", "--rounds", "7")
+    rows = {
+        k: e["rows"][0]
+        for k, e in json.loads((path / "results.json").read_text())["entries"].items()
+    }
+    assert measured == [*"abc", "b"]
+    assert (rows["a"]["rounds"], rows["b"]["rounds"]) == (5, 7)
+
+
+@pytest.mark.parametrize("arguments", [("--only", "z"), ("--rounds", "2")])
+def test_impossible_arguments(folder, monkeypatch, capsys, arguments):
+    with pytest.raises(SystemExit):
+        run(monkeypatch, *arguments)
+    assert "z" in capsys.readouterr().err or arguments[0] == "--rounds"
