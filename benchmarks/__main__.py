@@ -5,7 +5,7 @@
     python -m benchmarks --resume          what an interrupted run has not measured yet
     python -m benchmarks --quick           every entry at tiny sizes, nothing kept: does it work?
 
-Entries e, g and i look at a finished default scale: of this folder, or of the one that
+Entries e, i and j look at a finished default scale: of this folder, or of the one that
 ``--project`` names. Results go to benchmarks/results.json and the table of docs/benchmarks.md.
 """
 
@@ -53,7 +53,7 @@ def measure(letter: str, settings: Settings) -> dict[str, Any]:
         verdict = {True: "met", False: "MISSED", None: ""}[met(line)]
         print(f"    {line['what']}: {number(line['median'], line['unit'])} ({spread}) {verdict}")
     seconds = time.perf_counter() - begun
-    return {"title": module.TITLE, "date": date, "load": load, "seconds": seconds, "rows": rows}
+    return {"date": date, "load": load, "seconds": seconds, "rows": rows}
 
 
 def main() -> None:

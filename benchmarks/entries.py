@@ -15,6 +15,7 @@ ENTRIES = {
     "g": "workflow",
     "h": "growth",
     "i": "memory",
+    "j": "idle_runs",
 }
 
 

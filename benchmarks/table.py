@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from benchmarks.entries import ENTRIES, entry
 from benchmarks.timing import met
 
 ROOT = Path(__file__).parents[1]
@@ -31,22 +32,27 @@ def write_results(results: dict[str, Any]) -> None:
 
 
 def render(results: dict[str, Any]) -> str:
-    """Machine and tables as Markdown."""
+    """Machine and a table for each entry as Markdown."""
     lines = [_machine(results["machine"]), ""]
-    for letter, found in results["entries"].items():
-        lines += [
-            f"### ({letter}) {found['title']}",
-            "",
-            f"Measured {found['date']} at a load of {found['load']:.1f}, {found['seconds']:.0f} s.",
-            "",
-            "| | median | smallest to largest | rounds | target | met |",
-            "|---|---|---|---|---|---|",
-            *(_line(line) for line in found["rows"]),
-            "",
-            *(f"- {line['what']}: {line['detail']}." for line in found["rows"] if line["detail"]),
-            "",
-        ]
+    for letter in ENTRIES:
+        lines += [f"### ({letter}) {entry(letter).TITLE}", "", *_entry(letter, results), ""]
     return "\n".join(lines)
+
+
+def _entry(letter: str, results: dict[str, Any]) -> list[str]:
+    """Table of an entry, or how to get it."""
+    found = results["entries"].get(letter)
+    if found is None:
+        return [f"Not measured yet: `python -m benchmarks --only {letter}`."]
+    return [
+        f"Measured {found['date']} at a load of {found['load']:.1f}, {found['seconds']:.0f} s.",
+        "",
+        "| | median | smallest to largest | rounds | target | met |",
+        "|---|---|---|---|---|---|",
+        *(_line(line) for line in found["rows"]),
+        "",
+        *(f"- {line['what']}: {line['detail']}." for line in found["rows"] if line["detail"]),
+    ]
 
 
 def _machine(machine: dict[str, Any]) -> str:

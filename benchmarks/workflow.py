@@ -1,8 +1,6 @@
-"""Snakemake itself: what it adds to the jobs, how two cores do, and runs that compute nothing.
+"""Snakemake itself: what it adds to the jobs, and how two cores do.
 
-A figure at its default scale is made in fresh folders, by turns on one core and on two. The
-no-op run is that of a folder with a finished default scale, the dry run that of all figures at the
-scale of the papers.
+A figure at its default scale is made in fresh folders, by turns on one core and on two.
 """
 
 from __future__ import annotations
@@ -18,11 +16,10 @@ from typing import NamedTuple
 
 from benchmarks.timing import Settings, row
 
-TITLE = "Snakemake: overhead, parallel efficiency, no-op and dry runs"
+TITLE = "Snakemake: overhead and parallel efficiency"
 ROOT = Path(__file__).parents[1]
-OVERHEAD, EFFICIENCY, NOOP, DRY_RUN = 10, 90, 5, 20  # %, %, s, s
+OVERHEAD, EFFICIENCY = 10, 90  # %
 FIGURES = "[width]"
-NOTHING = "Nothing to be done"
 
 
 class Usage(NamedTuple):
@@ -63,7 +60,7 @@ def make_figures(cores: int, settings: Settings) -> Usage:
         return snakemake(ROOT, Path(folder), *options)
 
 
-def real_runs(settings: Settings) -> list[dict]:
+def measure(settings: Settings) -> list[dict]:
     """Overhead and parallel efficiency."""
     one, two = [], []
     for _ in range(settings.rounds):
@@ -88,35 +85,3 @@ def real_runs(settings: Settings) -> list[dict]:
             detail=f"the same: {walls[0]:.1f} s and {walls[1]:.1f} s of wall time",
         ),
     ]
-
-
-def idle_run(settings: Settings) -> list[dict]:
-    """A run that finds nothing to do, where the default scale is finished."""
-    base, options = settings.project, ("--cores", "2", "--config", "scale=default", "figures=all")
-    if NOTHING not in snakemake(base, base, "-n", *options).output:
-        raise SystemExit(
-            f"{base}: its default scale is not finished; run 'make figures' there, or name another "
-            "folder with --project"
-        )
-    runs = [snakemake(base, base, *options) for _ in range(settings.rounds)]
-    return [_times("no-op run, default scale", runs, NOOP)]
-
-
-def dry_run(settings: Settings) -> dict:
-    """A dry run of all figures at the scale of the papers."""
-    options = ("-n", "-q", "--config", f"scale={settings.size('paper', 'smoke')}", "figures=all")
-    with tempfile.TemporaryDirectory() as folder:
-        runs = [snakemake(ROOT, Path(folder), *options) for _ in range(settings.rounds)]
-    return _times("dry run, paper scale", runs, DRY_RUN)
-
-
-def _times(what: str, runs: list[Usage], most: float) -> dict:
-    processor = sorted(run.own + run.jobs for run in runs)[len(runs) // 2]
-    detail = f"wall time; {processor:.1f} CPU s"
-    return row(what, [run.wall for run in runs], "s", at_most=most, detail=detail)
-
-
-def measure(settings: Settings) -> list[dict]:
-    """All of it."""
-    idle = [] if settings.quick else idle_run(settings)
-    return [*real_runs(settings), *idle, dry_run(settings)]

