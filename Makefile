@@ -2,6 +2,7 @@
 # make test        the test suite
 # make faults      kills, damaged files, unusual circumstances (FAULTS_FLAGS=--short: 4 minutes)
 # make bench       ratios of time behind docs/benchmarks.md (15 minutes; after make figures)
+# make slurm       the workflow on a real SLURM, as root (SLURM_FLAGS=--short: without the smoke scale)
 # make lint        Snakemake's lint, snakefmt, ruff
 # make docs        config/README.md and config/schema.json from the typed models
 # make environment, clean-environment      set up .venv (about 1.6 GB), remove it
@@ -21,7 +22,7 @@ export OPENBLAS_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help figures test bench faults lint docs lock environment clean-environment
+.PHONY: help figures test bench faults slurm lint docs lock environment clean-environment
 
 help:
 	@sed -n '/^# /s/^# //p' Makefile
@@ -48,6 +49,9 @@ faults: environment
 
 bench: environment
 	$(BIN)/python -m benchmarks $(BENCH_FLAGS)
+
+slurm: environment
+	$(BIN)/python tests/slurm $(SLURM_FLAGS)
 
 lint: environment
 	$(BIN)/snakemake --lint

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import cluster
 import restore
 import run_lock
 import yaml
@@ -92,8 +93,10 @@ def prepare(
     for name, section in configured.sections.items():
         for doubt in section.doubts():
             _warn(f"{name}.{doubt}")
-    if not read_only and run_lock.take():
-        _warn("the last run here was killed: its lock is removed, and this run goes on")
+    if not read_only:
+        if run_lock.take():
+            _warn("the last run here was killed: its lock is removed, and this run goes on")
+        cluster.refuse_beside_earlier_jobs(Path())
     cache = Path(CACHE)
     report = cache_check.check(cache)
     bad = dict(report.bad)

@@ -1,5 +1,6 @@
 # Helpers of the rules: the catalogue of experiments, and the functions that name files.
 # Needs the configuration; makes no file but the merged configuration beside the figures.
+import cluster
 from hdattn import physics_code, steps
 from hdattn.canonical import canonical_json
 from hdattn.catalogue import CACHE, FIGURES, Catalogue
@@ -17,10 +18,18 @@ except UserError as error:
 
 # All bundles are one kind of group to Snakemake: a profile says group-components: bundle=1000.
 workflow.parent_groupids.update(catalogue.bundle_names("bundle"))
+# Their members run one after another on one core, whatever the machine at hand has.
+if workflow.remote_exec or workflow.nodes:
+    workflow.global_resources["_cores"] = 1
 
 
+# Snakemake keeps one such handler: all that comes before the first job is in it.
 onstart:
     startup.drop_default_rate_limit(workflow)
+    try:
+        cluster.check_run(workflow)
+    except UserError as error:
+        sys.exit(str(error))
 
 
 SCALE = configuration.run.scale

@@ -26,6 +26,7 @@ for entry in catalogue.figures.values():
             f"results/logs/plot/{SCALE}/{entry.name}.log",
         benchmark:
             f"results/benchmarks/plot/{SCALE}/{entry.name}.tsv"
+        localrule: True
         conda:
             "../../environment.yml"
         resources:

@@ -15,6 +15,7 @@ for entry in catalogue.scans.values():
             png=f"{entry.stem}.png",
         log:
             f"results/logs/scans/{entry.name}.log",
+        localrule: True
         conda:
             "../../environment.yml"
         resources:
