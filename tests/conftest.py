@@ -1,12 +1,16 @@
 """Fixtures of several test modules."""
 
+import warnings
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from hdattn import steps, store
 from hdattn.catalogue import CACHE, with_inputs
 from hdattn.cli import run
+from hdattn.figures import style, validation
 
 
 @pytest.fixture
@@ -41,6 +45,75 @@ class Project:
     def path(self, experiment) -> Path:
         """File of an experiment."""
         return self.folder / CACHE / experiment.path
+
+    def hides(self, module, section):
+        """Roles of which a figure hides that something did not converge; none if it is honest.
+
+        In one record of each role the first point becomes one that did not converge. A line must be
+        added to what is flagged, and no row of the validation that is judged may depend on the
+        values there: what is not to be trusted is neither judged nor averaged into what is.
+        """
+        records = self.records(module, section)
+        before = _drawing(module, section, records)
+        roles = [role for role, group in records.items() if _can_fail(group[0])]
+        assert roles, "nothing here can fail to converge"
+        found = []
+        for role in roles:
+            one, other = (
+                _drawing(module, section, records | {role: _unconverged(records[role], factor)})
+                for factor in (0.5, 0.7)
+            )
+            if not set(one.flagged) - set(before.flagged):
+                found.append(f"{role}: not listed")
+            if changed := _judged(one) ^ _judged(other):
+                found.append(f"{role}: judged all the same: {sorted(changed)[0]}")
+        return found
+
+
+# Kinds that converge as a whole or not at all; the others say so point by point, or cannot fail.
+_WHOLE = ("multihead/deactivation", "multihead/escape", "multihead/optimum")
+
+
+def _can_fail(record):
+    """Whether it could have failed to converge, but did not."""
+    return record.converged and ("converged" in record.details or record.kind in _WHOLE)
+
+
+def _unconverged(records, factor):
+    """The records of a role, the first point not converged, its values multiplied by ``factor``."""
+    record, *others = records
+    details = dict(record.details)
+    if "converged" in details:
+        axes = details["converged"].axes
+        for name, dataset in details.items():
+            if dataset.axes[: len(axes)] == axes:
+                values = _other(name, dataset, (0,) * len(axes), factor)
+                details[name] = replace(dataset, values=values)
+    return [replace(record, details=details, converged=False, messages=["planted"]), *others]
+
+
+def _other(name, dataset, point, factor):
+    """Values that differ at ``point``: of a trajectory that breaks off, NaN past its middle."""
+    values = dataset.values.copy()
+    if name in ("converged", "overfit"):
+        values[point] = name == "overfit"
+    elif "tau" in dataset.axes and dataset.allow_nan:
+        values[point][values.shape[len(point)] // 2 :] = np.nan
+    elif values.dtype.kind == "f" and "iteration" not in dataset.axes:  # iterates are what they are
+        values[point] *= factor
+    return values
+
+
+def _drawing(module, section, records):
+    with style.context(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of planted values; the tests see what is sound
+        return module.draw(style.new_figure(), records, section)
+
+
+def _judged(drawing):
+    names = ("quantity", "point", "theory", "simulation", "allowance")
+    rows = [row for row in drawing.validation if row["verdict"] != validation.UNRELIABLE]
+    return {tuple(row[name] for name in names) for row in rows}
 
 
 @pytest.fixture(scope="session")

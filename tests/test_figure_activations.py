@@ -111,3 +111,7 @@ def test_everything_is_drawn(drawn):
     assert len(figure.axes) == 3 and all(a.get_xlabel() and a.get_ylabel() for a in figure.axes)
     assert len({tuple(row) for row in drawing.table}) == 1
     assert drawing.flagged == []
+
+
+def test_what_did_not_converge_is_listed_and_not_judged(figure_project):
+    assert figure_project.hides(activations, section(TINY)) == []

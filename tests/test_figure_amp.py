@@ -105,3 +105,7 @@ def test_what_did_not_converge_is_listed_and_unreliable(figure_project):
     assert late and all("not converged at alpha = 0.5" in line for line in late)
     ends = [r for r in drawing.validation if r["point"].startswith("hard point, end")]
     assert [row["verdict"] for row in ends] == [validation.UNRELIABLE]
+
+
+def test_what_did_not_converge_is_listed_and_not_judged(figure_project):
+    assert figure_project.hides(amp, section(TINY)) == []

@@ -95,3 +95,7 @@ def test_best_weight_decay_of_theory_is_what_message_passing_used(drawn):
     np.testing.assert_array_equal(
         records["soft"][0].datasets["lam"], records["best"][0].datasets["lam"]
     )
+
+
+def test_what_did_not_converge_is_listed_and_not_judged(figure_project):
+    assert figure_project.hides(bayes, section(TINY)) == []

@@ -74,3 +74,7 @@ def test_training_agrees_with_its_theory(drawn):
         finite = 5 if row["quantity"] == "overlap_error" else 2
         bound = finite / 20 * row["theory"] + 5 * row["standard_error"]
         assert abs(row["simulation"] - row["theory"]) < bound, row
+
+
+def test_what_did_not_converge_is_listed_and_not_judged(figure_project):
+    assert figure_project.hides(beta_tokens, section(TINY)) == []

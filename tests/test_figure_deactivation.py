@@ -93,3 +93,7 @@ def test_everything_is_drawn_and_noted(drawn):
     assert len({tuple(row) for row in drawing.table}) == 1
     assert sum(value(drawing, "bayes", "flow", "own", "fraction")) == pytest.approx(1)
     assert not drawing.flagged
+
+
+def test_what_did_not_converge_is_listed_and_not_judged(figure_project):
+    assert figure_project.hides(deactivation, section(TINY)) == []

@@ -153,3 +153,7 @@ def test_an_error_of_five_per_cent_that_does_not_shrink_disagrees(factor, verdic
     rows = list(curve.validation())
     assert [row["point"] for row in rows] == ["softmax D=500", "softmax D=1000"]
     assert {row["verdict"] for row in rows} == {verdict}
+
+
+def test_what_did_not_converge_is_listed_and_not_judged(figure_project):
+    assert figure_project.hides(escape_time, section(TINY)) == []

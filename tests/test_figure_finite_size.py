@@ -128,3 +128,7 @@ def test_five_per_cent_of_the_gamma_term_are_seen(factor, verdict):
     rows = list(finite_size._validation(list(deviations(0.204 * factor)), section()))
     assert len(rows) == 4
     assert rows[-1]["point"].endswith("1/D to 0") and rows[-1]["verdict"] == verdict
+
+
+def test_what_did_not_converge_is_listed_and_not_judged(figure_project):
+    assert figure_project.hides(finite_size, section(SMALL)) == []

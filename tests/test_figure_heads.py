@@ -106,3 +106,7 @@ def test_everything_is_drawn(drawn):
     best = [r for r in drawing.table if r["quantity"] == "best loss"]
     assert len(best) == 3 * (len(loaded.heads) + len(loaded.discrete_heads))
     assert len(drawing.flagged) == sum(len(r.messages) for group in records.values() for r in group)
+
+
+def test_what_did_not_converge_is_listed_and_not_judged(figure_project):
+    assert figure_project.hides(heads, section(scale="smoke", from_file=True)) == []

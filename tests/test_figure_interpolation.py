@@ -123,3 +123,7 @@ def test_training_agrees_with_its_theory(drawn):
         # 8/d where labels are nearly fitted, and 5 standard errors of 3 instances
         bound = 8 / 16 * abs(row["theory"]) + 5 * row["standard_error"]
         assert abs(row["simulation"] - row["theory"]) < bound, row
+
+
+def test_what_did_not_converge_is_listed_and_not_judged(figure_project):
+    assert figure_project.hides(interpolation, section(TINY)) == []

@@ -207,3 +207,7 @@ def solved(project, experiment):
     """What the present code finds, without the cache."""
     inputs = {role: store.read(project.path(e)) for role, e in experiment.inputs.items()}
     return state_evolution.run(experiment.parameters, inputs)
+
+
+def test_what_did_not_converge_is_listed_and_not_judged(figure_project):
+    assert figure_project.hides(learning_curves, section(TINY)) == []

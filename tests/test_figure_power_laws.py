@@ -88,3 +88,16 @@ def test_outliers_lie_on_the_curve(figure_project):
     np.testing.assert_allclose(
         powerlaw_spectra.outliers(0.8, 0.4, 0.1, np.array([2.0, 0.4])), [1.6 + 0.1 - 0.1, np.nan]
     )
+
+
+@pytest.mark.parametrize(
+    "module, changes",
+    [
+        (decomposition, SIMULATED | THEORY),
+        (emergence, SIMULATED | THEORY | {"separated_sizes": [100, 3e3, 1e5, 3e6]}),
+        (powerlaw_spectra, SIMULATED | {"spectral_exponents": [1.5]}),
+    ],
+)
+def test_what_did_not_converge_is_listed_and_not_judged(figure_project, module, changes):
+    name = module.__name__.rpartition(".")[2]
+    assert figure_project.hides(module, section(name, changes)) == []

@@ -113,3 +113,7 @@ def test_everything_is_drawn_and_noted(drawn):
     kept = [r for r in drawing.table if r["removed"] == 3 and r["quantity"] == "loss"]
     assert all(r["kept"].isdigit() for r in kept) and len(kept) == 2 * 8
     assert not drawing.flagged
+
+
+def test_what_did_not_converge_is_listed_and_not_judged(figure_project):
+    assert figure_project.hides(pruning, section(TINY)) == []

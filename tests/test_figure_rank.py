@@ -88,3 +88,7 @@ def test_the_rank_falls_with_lambda_and_rises_with_alpha(records):
     )
     expected = records["lbfgs 0.1"][0].datasets["rank_fraction"].mean(0)
     np.testing.assert_allclose(simulated[simulated[:, 0] == 0.1][:, 2], expected)
+
+
+def test_what_did_not_converge_is_listed_and_not_judged(figure_project):
+    assert figure_project.hides(rank, section(TINY)) == []

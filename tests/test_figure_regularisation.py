@@ -77,3 +77,7 @@ def test_training_agrees_with_its_theory(drawn):
         finite = 1 if row["quantity"] == "rank_fraction" else 2 * row["theory"]
         bound = finite / 20 + 5 * row["standard_error"]
         assert abs(row["simulation"] - row["theory"]) < bound, row
+
+
+def test_what_did_not_converge_is_listed_and_not_judged(figure_project):
+    assert figure_project.hides(regularisation, section(TINY)) == []

@@ -69,3 +69,10 @@ def test_the_map_has_its_boundaries(figure_project):
     assert lines["first"][0] < 10 and strong[0]["rank_fraction"] == 0
     assert lines["last"][2] > 60 and strong[2]["rank_fraction"] == pytest.approx(1, abs=1e-6)
     assert np.all(lines["last"] < lines["first"])
+
+
+@pytest.mark.parametrize(
+    "module, name, changes", [(scaling, "scaling", TINY), (phase_diagram, "phase_diagram", MAP)]
+)
+def test_what_did_not_converge_is_listed_and_not_judged(figure_project, module, name, changes):
+    assert figure_project.hides(module, section(name, changes)) == []

@@ -104,3 +104,7 @@ def test_everything_is_drawn_and_noted(drawn):
     assert len(figure.axes) == 6 and all(a.get_xlabel() and a.get_ylabel() for a in figure.axes)
     assert len({frozenset(row) for row in drawing.table}) == 1
     assert drawing.flagged == [] and len(drawing.validation) == 12
+
+
+def test_what_did_not_converge_is_listed_and_not_judged(figure_project):
+    assert figure_project.hides(sequential, section(TINY)) == []

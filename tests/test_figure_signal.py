@@ -146,3 +146,7 @@ def test_heads_that_fit_their_points_are_hollow_and_flagged(smoke):
         if line.get_marker() != "None" and line.get_markerfacecolor() == "white"
     ]
     assert len(hollow) == 1
+
+
+def test_what_did_not_converge_is_listed_and_not_judged(figure_project):
+    assert figure_project.hides(signal, section(scale="smoke", from_file=True)) == []

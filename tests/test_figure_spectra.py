@@ -121,3 +121,7 @@ def test_the_split_bulk_has_an_inset_and_unused_panels_are_gone(drawn):
     assert not figure.axes[3].get_visible()
     assert rows(drawing, 40, "histogram, inset")
     assert len(drawing.validation) == 3 and drawing.flagged == []
+
+
+def test_what_did_not_converge_is_listed_and_not_judged(figure_project):
+    assert figure_project.hides(spectra, section(TINY)) == []

@@ -98,3 +98,7 @@ def test_everything_is_drawn_and_noted(drawn):
     assert len(figure.axes) == 6 and all(a.get_xlabel() and a.get_ylabel() for a in figure.axes)
     assert len({tuple(row) for row in drawing.table}) == 1
     assert not [flag for flag in drawing.flagged if "integrator" in flag]
+
+
+def test_what_did_not_converge_is_listed_and_not_judged(figure_project):
+    assert figure_project.hides(splitting, section(TINY)) == []

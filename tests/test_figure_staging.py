@@ -272,3 +272,7 @@ def test_averages_between_records_are_exact_for_straight_lines():
     middle = (edges[1:] + edges[:-1]) / 2
     averages = case.flow.averages(case.flow.loss, edges)
     np.testing.assert_allclose(averages[3], 0.8 - 0.01 * middle, rtol=1e-13)
+
+
+def test_what_did_not_converge_is_listed_and_not_judged(figure_project):
+    assert figure_project.hides(staging, section(TINY)) == []

@@ -67,3 +67,7 @@ def test_sequences_agree_with_the_theory_of_labels(drawn):
     errors = [r["standard_error"] / r["theory"] for r in drawing.validation]
     # 3/d, and 5 standard errors of 3 instances
     assert np.all(np.abs(deviations) < 3 / 24 + 5 * np.array(errors))
+
+
+def test_what_did_not_converge_is_listed_and_not_judged(figure_project):
+    assert figure_project.hides(tasks, section(TINY)) == []

@@ -84,20 +84,28 @@ def test_a_table_is_gathered_from_the_parts_and_judged(tmp_path):
         path = tmp_path / f"{name}.validation.csv"
         path.parent.mkdir(exist_ok=True)
         validation.write(path, rows)
-    text, status = validation.validate(tmp_path)
-    assert status == 1
+    rows = validation.collect(tmp_path)
+    validation.write(tmp_path / "validation.csv", rows)
+    assert len(validation.disagreements(rows)) == 1
+    text = validation.summary(rows)
     assert text.splitlines()[0] == "validation: 1 of 3 points agree, 1 disagree, 1 unreliable"
     assert "g Q at alpha=1: theory 1, simulation 2 +- 0.1 over 8 instances" in text
     table = (tmp_path / "validation.csv").read_text().splitlines()
     assert table[0] == ",".join(validation.COLUMNS)
     assert [line.split(",")[0] for line in table[1:]] == ["f", "g", "g"]
-    assert validation.collect(tmp_path)[0] == good
+    assert rows[0] == good
 
 
-def test_a_scale_that_agrees_has_status_zero(tmp_path):
-    (tmp_path / "singlehead").mkdir()
-    validation.write(tmp_path / "singlehead/f.validation.csv", [_row(1.0, 1.0, 0.1)])
-    assert validation.validate(tmp_path) == (
-        "validation: 1 of 1 points agree, 0 disagree, 0 unreliable",
-        0,
-    )
+def test_a_scale_that_agrees_has_no_complaint():
+    rows = [_row(1.0, 1.0, 0.1)]
+    assert validation.disagreements(rows) == []
+    assert validation.summary(rows) == "validation: 1 of 1 points agree, 0 disagree, 0 unreliable"
+
+
+def test_an_allowance_that_cannot_be_trusted_excuses_and_condemns_nothing():
+    deviations, errors = [0.01, 0.5, 0.03], [0.0, 0.0, 0.0]
+    constants = validation.allowance_constants(10, deviations, errors, [True, False, True])
+    np.testing.assert_allclose(constants, [0.2, np.nan, 0.3])  # mean of 0.1 and 0.3; its own
+    assert np.isnan(validation.allowance_constants(10, deviations, errors, [False] * 3)).all()
+    row = _row(1.0, 1.0, 0.1, constant=math.nan)
+    assert row["verdict"] == validation.UNRELIABLE

@@ -14,7 +14,7 @@ import restore
 import run_lock
 import yaml
 
-from hdattn import cache_check, configuration
+from hdattn import atomic, cache_check, configuration
 from hdattn import configuration_files as reader
 from hdattn.catalogue import CACHE, FIGURES, Catalogue
 from hdattn.errors import UserError
@@ -158,5 +158,8 @@ def _warn(line: str) -> None:
 def _write_if_changed(path: Path, text: str) -> None:
     if path.exists() and path.read_text() == text:
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    except OSError as error:
+        raise atomic.cannot_write(path, error) from None

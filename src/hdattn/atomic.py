@@ -37,11 +37,16 @@ def write_atomically(path: Path | str, *pieces: bytes) -> None:
             temporary.unlink(missing_ok=True)
             raise
     except OSError as error:
-        raise UserError(
-            f"{path}: cannot be written ({error.strerror or error}); mend that, then run the same"
-            " command again: finished results are kept"
-        ) from None
+        raise cannot_write(path, error) from None
     _sync_folder(path.parent)
+
+
+def cannot_write(path: Path | str, error: OSError) -> UserError:
+    """What a user is told when the file system refuses ``path`` (full, read-only, ...)."""
+    return UserError(
+        f"{path}: cannot be written ({error.strerror or error}); mend that, then run the same"
+        " command again: finished results are kept"
+    )
 
 
 def _write_and_sync(path: Path, pieces: tuple[bytes, ...]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import PurePosixPath
@@ -9,10 +10,14 @@ from typing import Any
 
 from hdattn.canonical import canonical, canonical_json, digest
 
+# They make a path: nothing in a configuration may lead out of the results.
+_KIND = re.compile(r"\w+/\w+")
+_SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
+
 
 @dataclass(frozen=True, eq=False)
 class Experiment:
-    """One computation.
+    """One computation. Raises ``ValueError`` for a kind or a slug that cannot name a file.
 
     Attributes
     ----------
@@ -28,6 +33,9 @@ class Experiment:
     slug: str = "run"
 
     def __post_init__(self) -> None:
+        """Check what names the file, and put the parameters into canonical form."""
+        if not (_KIND.fullmatch(self.kind) and _SLUG.fullmatch(self.slug)):
+            raise ValueError(f"{self.kind!r} and {self.slug!r} cannot name a file of the cache")
         object.__setattr__(self, "parameters", canonical(self.parameters))
 
     @cached_property

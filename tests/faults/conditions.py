@@ -2,96 +2,161 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shlex
 import shutil
 import subprocess
-import tempfile
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
-from workspace import ROOT, Workspace
+from workspace import FIGURES, ROOT, Workspace, differences
 
-_FIGURES = ("staging",)  # enough: the circumstances act on every job alike
+ONE = FIGURES[:1]  # enough: the circumstances act on every job alike
 _NOWHERE = "/proc/nowhere"  # cannot be made or written, not even by root
+_NOBODY = 65534
+# Another user, who may read the code wherever it lies, but writes only what is theirs.
+_AS_NOBODY = (
+    *("setpriv", f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups"),
+    *("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"),
+)
 
-# Snakemake itself stops without a cache folder that it can write, so that one stays.
-# What changes -> (environment, flags, folder name).
-HARMLESS: dict[str, tuple[dict[str, str], list[str], str]] = {
-    "no display": ({"DISPLAY": "", "MPLBACKEND": ""}, [], "plain"),
-    "HOME and MPLCONFIGDIR read-only": (
-        {"HOME": _NOWHERE, "MPLCONFIGDIR": _NOWHERE, "XDG_CACHE_HOME": tempfile.gettempdir()},
-        [],
+# What changes -> (environment, None for a variable that is not set; folder name).
+HARMLESS: dict[str, tuple[dict[str, str | None], str]] = {
+    "no display": ({"DISPLAY": None, "MPLBACKEND": None}, "no display"),
+    "HOME read-only, MPLCONFIGDIR not set": (
+        {"HOME": _NOWHERE, "MPLCONFIGDIR": None, "XDG_CACHE_HOME": None},
         "home",
     ),
-    "HDF5 file locking on": ({"HDF5_USE_FILE_LOCKING": "TRUE"}, [], "locking"),
-    "HDF5 file locking off": ({"HDF5_USE_FILE_LOCKING": "FALSE"}, [], "no-locking"),
-    "spaces and letters of a path": ({}, [], "Größe α β"),
-    "locale C": ({"LC_ALL": "C", "LANG": "C"}, [], "locale"),
-    "one core": ({}, [], "one-core"),
+    "HOME and MPLCONFIGDIR read-only": (
+        {"HOME": _NOWHERE, "MPLCONFIGDIR": _NOWHERE, "XDG_CACHE_HOME": None},
+        "home and matplotlib",
+    ),
+    "HDF5 file locking on": ({"HDF5_USE_FILE_LOCKING": "TRUE"}, "locking"),
+    "HDF5 file locking off": ({"HDF5_USE_FILE_LOCKING": "FALSE"}, "no locking"),
+    "spaces and letters of a path": ({}, "Größe α β"),
+    "locale C": ({"LC_ALL": "C", "LANG": "C"}, "locale"),
 }
 
 
-def unnoticed(folder: Path, reference: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """Each circumstance with its failure, empty when the results are the reference's."""
-    for name, (env, flags, place) in HARMLESS.items():
-        space = Workspace(folder / place, _FIGURES)
-        cores = 1 if name == "one core" else 2
-        yield name, _differs(space, reference, lambda s, e=env, f=flags, c=cores: s.run(
-            *f, env=e, cores=c))  # fmt: skip
-    space = Workspace(folder / "directory", _FIGURES)
-    elsewhere = folder / "elsewhere"
-    elsewhere.mkdir()
-    yield "--directory from elsewhere", _differs(space, reference, lambda s: s.run(
-        "--directory", str(s.folder), cwd=elsewhere))  # fmt: skip
-    old = os.umask(0o077)
+def unnoticed(
+    folder: Path, reference: dict[str, str], *, together: bool
+) -> Iterator[tuple[str, str]]:
+    """Each circumstance with its failure, empty when the results are the reference's.
+
+    ``together``: in one run, of those that exclude each other the last.
+    """
+    if together:
+        env = {name: value for changed, _ in HARMLESS.values() for name, value in changed.items()}
+        names = [n for n, (changed, _) in HARMLESS.items() if changed.items() <= env.items()]
+        with _umask(0o077):
+            failure = _from_elsewhere(folder / "Größe α β", reference, env)
+        yield f"{', '.join(names)}, umask 077, --directory", failure
+        return
+    for name, (env, place) in HARMLESS.items():
+        space = Workspace(folder / place, ONE)
+        yield name, _failure(space, space.run(env=env), reference)
+    yield "--directory from elsewhere", _from_elsewhere(folder / "directory", reference, {})
+    with _umask(0o077):
+        space = Workspace(folder / "umask", ONE)
+        yield "umask 077", _failure(space, space.run(), reference)
+
+
+@contextlib.contextmanager
+def _umask(mask: int) -> Iterator[None]:
+    old = os.umask(mask)
     try:
-        space = Workspace(folder / "umask", _FIGURES)
-        yield "umask 077", _differs(space, reference, lambda s: s.run())
+        yield
     finally:
         os.umask(old)
-    yield "moved checkout", _moved(folder)
 
 
-def _differs(space: Workspace, reference: dict[str, str], run: Callable) -> str:
-    done = run(space)
-    found = space.digests()
-    shared = {name: digest for name, digest in reference.items() if name in found}
-    if done.returncode or found != shared or not any(n.endswith("staging.pdf") for n in found):
-        return done.stdout
+def _from_elsewhere(folder: Path, reference: dict[str, str], env: dict[str, str | None]) -> str:
+    space = Workspace(folder, ONE)
+    elsewhere = folder.with_name("elsewhere")
+    elsewhere.mkdir()
+    run = space.run("--directory", str(folder), cwd=elsewhere, env=env)
+    return _failure(space, run, reference)
+
+
+def moved(folder: Path, made: Workspace) -> str:
+    """Finished results in another folder: nothing is to be done."""
+    return _redone(_copied(folder / "moved", made).run())
+
+
+def another_user(folder: Path, made: Workspace) -> str:
+    """Finished results that another user takes over: nothing is to be done."""
+    space = _copied(folder / "another user", made)
+    for path in (space.folder, *space.folder.rglob("*")):
+        os.chown(path, _NOBODY, _NOBODY)
+    return _redone(space.run(through=_AS_NOBODY))
+
+
+def _copied(folder: Path, made: Workspace) -> Workspace:
+    space = Workspace(folder, made.figures)
+    shutil.rmtree(folder)
+    shutil.copytree(made.folder, folder)
+    return space
+
+
+def can_be_nobody() -> bool:
+    """Whether a run as another user can be tried: by root."""
+    return (
+        os.geteuid() == 0
+        and shutil.which("setpriv") is not None
+        and not subprocess.run([*_AS_NOBODY, sys.executable, "-c", ""], check=False).returncode
+    )
+
+
+def _failure(
+    space: Workspace, run: subprocess.CompletedProcess[str], reference: dict[str, str]
+) -> str:
+    other = differences(space.digests(), reference)
+    if run.returncode or other:
+        return f"exit status {run.returncode}; different: {other or 'nothing'}\n{run.stdout}"
     return ""
 
 
-def _moved(folder: Path) -> str:
-    """Results moved to another folder: nothing is to be done there."""
-    space = Workspace(folder / "plain, moved", _FIGURES)
-    shutil.rmtree(space.folder)
-    shutil.move(folder / "plain", space.folder)
-    output = space.run().stdout
-    return "" if "Nothing to be done" in output else output
+def _redone(run: subprocess.CompletedProcess[str]) -> str:
+    return "" if "Nothing to be done" in run.stdout else run.stdout
 
 
-def full_disk(folder: Path) -> str:
-    """A disk of 1 MB: one line says so, no broken file stays, and room lets the run go on."""
-    space = Workspace(folder / "full", _FIGURES)
-    script = (
-        f"mount -t tmpfs -o size=160k none {space.folder}/results && cd {space.folder} && {{ "
-        f"{' '.join(map(_quoted, space.command()))}; "
-        "mount -o remount,size=200m results; "
-        f"{' '.join(map(_quoted, space.command()))}; }}"
-    )
+def full_disk(folder: Path, reference: dict[str, str], kilobytes: int) -> str:
+    """One line says that the disk is full, no broken file stays, and room lets the run go on."""
+    space = Workspace(folder / f"full at {kilobytes} kB", ONE)
     (space.folder / "results").mkdir()
-    return _in_namespace(script, "No space left on device")
+    run, room = shlex.join(space.command()), "now there is room"
+    output = _in_namespace(
+        space,
+        f"mount -t tmpfs -o size={kilobytes}k none results; {run}; echo {room}; "
+        f"mount -o remount,size=200m results; {run} && cp -a results kept",
+    )
+    before = output.partition(room)[0]
+    if not (space.folder / "kept").is_dir():
+        return f"it did not go on:\n{output}"
+    (space.folder / "results").rmdir()
+    (space.folder / "kept").rename(space.folder / "results")
+    if other := differences(space.digests(), reference):
+        return f"different: {other}\n{output}"
+    return _explanation(before, "No space left on device")
 
 
 def read_only(folder: Path) -> str:
     """A cache that cannot be written: one line names a file and the reason."""
-    space = Workspace(folder / "read-only", _FIGURES)
-    (space.folder / "results/cache").mkdir(parents=True)
-    script = (
-        f"mount -t tmpfs -o ro none {space.folder}/results/cache && cd {space.folder} && "
-        f"{' '.join(map(_quoted, space.command()))}"
-    )
-    return _in_namespace(script, "Read-only file system")
+    space = Workspace(folder / "read-only", ONE)
+    space.cache.mkdir(parents=True)
+    mount = "mount -t tmpfs -o ro none results/cache"
+    output = _in_namespace(space, f"{mount}; {shlex.join(space.command())}")
+    return _explanation(output, "Read-only file system")
+
+
+def finished_read_only(folder: Path, made: Workspace) -> str:
+    """Finished results that cannot be written: nothing is to be done."""
+    space = _copied(folder / "finished", made)
+    mount = "mount --bind results results && mount -o remount,bind,ro results"
+    output = _in_namespace(space, f"{mount} && {shlex.join(space.command())}")
+    return "" if "Nothing to be done" in output and "Traceback" not in output else output
 
 
 def can_mount() -> bool:
@@ -103,16 +168,19 @@ def can_mount() -> bool:
     )
 
 
-def _in_namespace(script: str, expected: str) -> str:
-    run = subprocess.run(
-        ["unshare", "-rm", "sh", "-c", script], capture_output=True, text=True, check=False
-    )
-    output = run.stdout + run.stderr
-    lines = [line for line in output.splitlines() if expected in line]
-    if lines and "Traceback" not in output:
+def _in_namespace(space: Workspace, script: str) -> str:
+    """What a shell prints in the folder of ``space``, in a namespace of its own for mounts."""
+    return subprocess.run(
+        ["unshare", "-rm", "sh", "-c", script],
+        cwd=space.folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    ).stdout
+
+
+def _explanation(output: str, expected: str) -> str:
+    if any(expected in line for line in output.splitlines()) and "Traceback" not in output:
         return ""
     return f"no line with {expected!r}, or a traceback:\n{output}"
-
-
-def _quoted(word: str) -> str:
-    return f"'{word}'"

@@ -50,6 +50,7 @@ def _set(figure: str, key: str, value: object) -> Callable[[Path], None]:
 # Edit -> (how, kinds of experiment planned anew, figures drawn anew).
 _THEORY = {"singlehead/state_evolution"}
 EDITS: dict[str, tuple[Callable[[Path], None], set[str], set[str]]] = {
+    "no edit, but another checkout": (lambda project: None, set(), set()),
     "comment in physics code": (
         _append("src/hdattn/singlehead/denoisers.py", "\n# a comment\n"),
         set(),

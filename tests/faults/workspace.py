@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import h5py
@@ -15,11 +16,12 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 SCALE = "faults"
 FIGURES = ("staging", "learning_curves")
-# Thirty jobs of a second or two: many moments to be killed at, in little time.
+# Twenty jobs of a second or two: many moments to be killed at, in little time. Those of the second
+# figure make two experiments each, in one file.
 SIZES = {
-    "staging": {"dim": 60, "instances": 4, "block_size": 2, "records": 5, "base_points": 64,
-                "tau_max": {"softmax": 20, "bayes": 10}},
-    "learning_curves": {"dim": 12, "small_dim": 8, "instances": 3, "block_size": 3,
+    "staging": {"per_job": 1, "dim": 60, "instances": 4, "block_size": 2, "records": 5,
+                "base_points": 64, "tau_max": {"softmax": 20, "bayes": 10}},
+    "learning_curves": {"per_job": 2, "dim": 12, "small_dim": 8, "instances": 3, "block_size": 3,
                         "test_samples": 1024, "alphas": [0.5, 2], "theory_alphas": [0.5, 2]},
 }  # fmt: skip
 # Wall times are stored beside the results; they are not results.
@@ -53,23 +55,34 @@ class Workspace:
             *("--config", f"scale={SCALE}", f"figures=[{','.join(self.figures)}]"),
         ]
 
-    def start(self, *flags: str, **options) -> subprocess.Popen[str]:
+    def start(self, *flags: str) -> subprocess.Popen[str]:
         """Start a run in a process group of its own."""
         return subprocess.Popen(
-            self.command(*flags, **options),
+            self.command(*flags),
             cwd=self.folder,
-            start_new_session=True,
+            process_group=0,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
 
-    def run(self, *flags: str, env=None, cwd: Path | None = None, **options):
-        """Run to the end; the finished process with its output."""
+    def run(
+        self,
+        *flags: str,
+        cores: int = 2,
+        env: Mapping[str, str | None] | None = None,
+        cwd: Path | None = None,
+        through: Sequence[str] = (),
+    ) -> subprocess.CompletedProcess[str]:
+        """Run to the end; the finished process with its output. None unsets a variable.
+
+        ``through``: a command that starts it.
+        """
+        changed = {**os.environ, **(env or {})}
         return subprocess.run(
-            self.command(*flags, **options),
+            [*through, *self.command(*flags, cores=cores)],
             cwd=cwd or self.folder,
-            env={**os.environ, **(env or {})},
+            env={name: value for name, value in changed.items() if value is not None},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -155,3 +155,17 @@ def test_bayes_of_a_prior_without_plateau(cache):
     prior = {"kind": "flip", "mean": [0.8], "std": [1.0]}
     record, _ = compute(cache, "multihead/bayes", {"tokens": 3, "prior": prior})
     assert set(record.datasets) == {"bayes_risk", "bayes_risk_error"}
+
+
+def test_a_gradient_flow_does_not_depend_on_the_block_it_runs_in(cache):
+    parameters = {
+        **{"activation": "bayes", "tokens": 4, "prior": PRIOR, "heads": 2, "sigma": 0.1},
+        **{"dim": 1000, "seed": 5, "base_points": 64, "tau_first": 0.5, "tau_max": 20},
+        **{"tau_points": 20, "losses": False, "end_loss": True},
+    }
+    both = {"block": 0, "block_size": 2}
+    together, alone = (
+        compute(cache, "multihead/flows", parameters | block)[0].datasets for block in (both, ALONE)
+    )
+    for name in ("m", "b", "end_loss"):
+        assert together[name][1].tobytes() == alone[name][0].tobytes(), name

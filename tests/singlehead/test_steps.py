@@ -230,3 +230,41 @@ def test_curves_at_several_weight_decays_are_those_at_each(tmp_path, data):
     assert found["lam"].tolist() == [0.3, 0.1] and found["Q"].shape == (2, 2, 2)
     for name in ("Q", "rank_fraction", "atom_at_zero", "edges"):
         np.testing.assert_array_equal(found[name][:, 1], alone.datasets[name])
+
+
+PASSING = {
+    **{**BLOCK, "alphas": [2], "lams": [0.1], "kappa": 1, "beta": 1, "penalty": "nuclear"},
+    **{"denoiser": "soft", "damping": 0, "iterations": 5, "tolerance": 1e-6, "test_samples": 64},
+}
+RECOVERY = {
+    **{**BLOCK, "data": {**DATA, "target": {"kind": "powerlaw", "spectral_exponent": 1}}},
+    **{"alphas": [1], "regime": "fixed", "lam_eff": 0.1, "kappa": 1, "beta": 1, "nodes": 10},
+    "test_samples": 64,
+}
+
+
+@pytest.mark.parametrize(
+    "step, parameters, names",
+    [
+        ("erm", TRAINING, ("Q", "objective", "test_error", "eigenvalues")),
+        ("erm_path", PATH, ("Q", "objective", "validation_error", "eigenvalues")),
+        ("amp", PASSING, ("Q", "V", "prox_objective", "test_error")),
+        ("recovery", RECOVERY, ("Q", "test_error", "eigenvalues", "overlap")),
+        ("state_evolution", {**THEORY, **BLOCK, "alphas": [1]}, ("Q", "V", "test_error")),
+    ],
+)
+def test_an_instance_does_not_depend_on_the_block_it_is_in(tmp_path, step, parameters, names):
+    blocks = []
+    for block in ({"block": 1, "block_size": 2}, {"block": 3, "block_size": 1}):
+        folder = tmp_path / str(block["block"])
+        folder.mkdir()
+        changed = {**parameters, **block}
+        given = {key: changed[key] for key in BLOCK}
+        data, record = _make(folder, "singlehead/data", given)
+        made = _make(folder, f"singlehead/{step}", changed, data=data)[1]
+        blocks.append((record.datasets, made.datasets))
+    (both, together), (one, alone) = blocks
+    assert (both["instance"].tolist(), one["instance"].tolist()) == ([2, 3], [3])
+    assert both["eigenvalues"][1].tobytes() == one["eigenvalues"][0].tobytes()
+    for name in names:
+        assert together[name][1].tobytes() == alone[name][0].tobytes(), name

@@ -139,17 +139,25 @@ class Pair:
     simulation: np.ndarray
     theory: np.ndarray
 
-    def constants(self) -> np.ndarray:
+    def constants(self, trusted: Sequence[bool]) -> np.ndarray:
         """Constants of the finite-size allowance, for points at a larger dimension."""
         mean, error = statistics(self.simulation - self.theory)
         scale = np.abs(self.theory.mean(axis=0))
-        return validation.allowance_constants(self.dim, mean / scale, error / scale)
+        return validation.allowance_constants(self.dim, mean / scale, error / scale, trusted)
 
 
 def validation_rows(
-    large: Pair, small: Pair, points: Sequence[str], reliable: Sequence[bool], **where: Any
+    large: Pair,
+    small: Pair,
+    points: Sequence[str],
+    reliable: tuple[Sequence[bool], Sequence[bool]],
+    **where: Any,
 ) -> list[dict[str, Any]]:
-    """Validation rows, one for each point; allowances are measured at the smaller dimension."""
+    """Validation rows, one for each point; allowances are measured at the smaller dimension.
+
+    ``reliable``: at which points each can be trusted.
+    """
+    constants = small.constants(reliable[1])
     return [
         validation.paired_row(
             point,
@@ -157,10 +165,10 @@ def validation_rows(
             large.simulation[:, i],
             constant,
             large.dim,
-            reliable=bool(reliable[i]),
+            reliable=bool(reliable[0][i]),
             **where,
         )
-        for i, (point, constant) in enumerate(zip(points, small.constants(), strict=True))
+        for i, (point, constant) in enumerate(zip(points, constants, strict=True))
     ]
 
 

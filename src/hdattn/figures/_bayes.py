@@ -8,7 +8,8 @@ import numpy as np
 
 from hdattn.figures import style
 from hdattn.figures._amp import Pair, Passed, statistics
-from hdattn.figures._curves import add_rows, theory_values
+from hdattn.figures._curves import add_rows
+from hdattn.figures._ensemble import complaints_at, theory_flags, theory_values
 from hdattn.figures.drawing import Drawing
 
 if TYPE_CHECKING:
@@ -51,8 +52,14 @@ class Comparison:
         return self.bayes.theory("Q0") - 2 * M + Q
 
     def converged(self, denoiser: str) -> np.ndarray:
-        """Whether all instances did, at each alpha."""
-        return getattr(self, denoiser).simulation("converged").all(axis=0)
+        """Whether all instances did, and the optimum of their targets, at each alpha."""
+        return getattr(self, denoiser).simulation("converged").all(axis=0) & self._optimal
+
+    @property
+    def _optimal(self) -> np.ndarray:
+        """Whether the Bayes-optimal theory of all instances is to be trusted, at each alpha."""
+        found = [theory_flags(record.datasets) for record in self.bayes.own]
+        return ~np.concatenate(found).any(axis=0)
 
     def pair(self, denoiser: str, quantity: str) -> Pair:
         """Both, for the validation table."""
@@ -64,20 +71,21 @@ class Comparison:
         return statistics(ratio - 1)
 
     def complaints(self) -> list[str]:
-        """One line for each alpha where some run did not converge."""
-        return [
-            line
-            for denoiser, (_, label) in LOOK.items()
-            for line in getattr(self, denoiser).complaints(f"{label}, d = {self.dim}")
-        ]
+        """One line for each alpha where some run or the theory of its target did not converge."""
+        lines = complaints_at(f"Bayes-optimal, d = {self.dim}", self.alphas[~self._optimal])
+        for denoiser, (_, label) in LOOK.items():
+            lines += getattr(self, denoiser).complaints(f"{label}, d = {self.dim}")
+        return lines
 
 
 def draw_errors(axis: Axes, quantity, erm, optimal, large: Comparison, drawing: Drawing) -> None:
     optimum = optimal["bayes_test_error" if quantity == "test_error" else quantity]
-    lines = ((ERM, theory_values(erm, quantity)), (OPTIMAL, optimum))
-    for (colour, label), values in lines:
-        style.theory(axis, erm["alpha"], values, colour, label=label)
-        add_rows(drawing, quantity=quantity, series=label, alpha=erm["alpha"], value=values)
+    lines = ((ERM, theory_values(erm, quantity), erm), (OPTIMAL, optimum, optimal))
+    for (colour, label), values, solved in lines:
+        flagged = theory_flags(solved)
+        style.theory(axis, erm["alpha"], values, colour, label=label, flagged=flagged)
+        columns = {"alpha": erm["alpha"], "value": values, "flagged": flagged}
+        add_rows(drawing, quantity=quantity, series=label, **columns)
     for denoiser, (colour, label) in LOOK.items():
         own = large.theory(denoiser, quantity).mean(axis=0)
         style.theory(axis, large.alphas, own, colour, thin=True)

@@ -30,10 +30,13 @@ def theory_flags(datasets: dict[str, np.ndarray]) -> np.ndarray:
 def theory_complaints(record: Record, what: str) -> list[str]:
     """One line for each flagged point of a state-evolution record."""
     datasets = record.datasets
-    return _complaints(f"theory, {what}", datasets["alpha"][theory_flags(datasets)])
+    flagged = theory_flags(datasets)
+    anywhere = flagged if flagged.ndim == 1 else flagged.any(axis=0)  # of several instances
+    return complaints_at(f"theory, {what}", datasets["alpha"][anywhere])
 
 
-def _complaints(what: str, alphas: np.ndarray) -> list[str]:
+def complaints_at(what: str, alphas: np.ndarray) -> list[str]:
+    """One line for each sample ratio where ``what`` is not to be trusted."""
     return [f"{what}: not converged or unreliable at alpha = {alpha:g}" for alpha in alphas]
 
 
@@ -85,7 +88,7 @@ class Ensemble:
 
     def complaints(self, what: str) -> list[str]:
         """One line for each flagged sample ratio; ``what`` was trained."""
-        return _complaints(f"{what}, or the theory of its targets", self.alphas[self.flagged])
+        return complaints_at(f"{what}, or the theory of its targets", self.alphas[self.flagged])
 
     def mean_and_error(self, quantity: str) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard error over instances of the trained values, each [a]."""
@@ -123,8 +126,11 @@ class Ensemble:
 
 
 def allowances(quantity: str, small: Ensemble) -> dict[float, float]:
-    """Constant of the finite-size allowance at each alpha, from a smaller dimension."""
-    constants = validation.allowance_constants(small.dim, *small.residual(quantity))
+    """Constant of the finite-size allowance at each alpha, from a smaller dimension.
+
+    NaN where the smaller simulation or its theory is not to be trusted.
+    """
+    constants = validation.allowance_constants(small.dim, *small.residual(quantity), ~small.flagged)
     return dict(zip(small.alphas.tolist(), constants.tolist(), strict=True))
 
 

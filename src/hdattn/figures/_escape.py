@@ -25,7 +25,10 @@ LEARNT = 0.5  # part of the mean at which the plateau counts as reached
 
 @dataclass(frozen=True)
 class Point:
-    """Time of SGD at one D: mean, standard error, runs behind it; fine unless a run lacks it."""
+    """Time of SGD at one D: mean, standard error, runs behind it.
+
+    fine: no run lacks it or diverged.
+    """
 
     dim: int
     value: float
@@ -80,8 +83,9 @@ class Curve:
     def validation(self) -> Iterator[dict[str, Any]]:
         """SGD against the flow at the same D and gamma; the smallest D sets the allowance."""
         values, errors = self.difference
+        smallest = self.sgd[0]
         (constant,) = validation.allowance_constants(
-            self.sgd[0].dim, values[:1] / self.flow[:1], errors[:1] / self.flow[:1]
+            smallest.dim, values[:1] / self.flow[:1], errors[:1] / self.flow[:1]
         )
         for p, theory, error in zip(self.sgd[1:], self.flow[1:], errors[1:], strict=True):
             yield validation.row(
@@ -94,7 +98,7 @@ class Curve:
                 p.dim,
                 figure="escape_time",
                 quantity=QUANTITIES[self.quantity],
-                reliable=p.fine,
+                reliable=p.fine and smallest.fine,
             )
 
     def table(self) -> Iterator[dict[str, Any]]:
@@ -137,7 +141,8 @@ def _point(dim: int, quantity: str, runs: Trajectories, section: Section) -> Poi
         times = [arrival_time(runs.tau, m, mu, along, LEARNT) for m in runs.m]
     known = [time for time in times if np.isfinite(time)]
     value, error = validation.mean_and_error(known) if known else (np.nan, np.nan)
-    return Point(dim, value, error, len(known), len(known) == len(times))
+    fine = len(known) == len(times) and bool(runs.converged.all())
+    return Point(dim, value, error, len(known), fine)
 
 
 def draw_times(axis: Axes, curve: Curve) -> None:

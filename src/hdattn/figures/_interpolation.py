@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -99,6 +100,14 @@ def _probes(records, s: Section) -> list[tuple[float, np.ndarray, np.ndarray]]:
     return probes
 
 
+def unfinished_probes(records, s: Section) -> Iterator[tuple[float, np.ndarray]]:
+    """(kappa0, alphas at which the training of some instance did not end)."""
+    for kappa0 in s.probe_kappa0s:
+        blocks = [record.datasets for record in records[f"probe {kappa0:g}"]]
+        ended = np.concatenate([block["converged"] for block in blocks]).all(axis=(0, 2))
+        yield kappa0, blocks[0]["alpha"][~ended]
+
+
 def probe_rows(records, s: Section, figure: str) -> list[dict[str, Any]]:
     """Validation rows: well below the threshold all instances are fitted, well above none."""
     found = records["thresholds"][0].datasets
@@ -106,6 +115,7 @@ def probe_rows(records, s: Section, figure: str) -> list[dict[str, Any]]:
     if row is None:
         return []
     rows = []
+    late = {kappa0: alphas.tolist() for kappa0, alphas in unfinished_probes(records, s)}
     for kappa0, alphas, share in _probes(records, s):
         column = found["kappa0"].tolist().index(kappa0)
         threshold = found["alpha_interpolation"][row, column]
@@ -124,6 +134,7 @@ def probe_rows(records, s: Section, figure: str) -> list[dict[str, Any]]:
                     s.probe_dim,
                     figure=figure,
                     quantity="share fitted",
+                    reliable=alpha not in late[kappa0],
                 )
             )
     return rows

@@ -12,7 +12,7 @@ from pydantic import AfterValidator
 
 from hdattn.experiment import Experiment
 from hdattn.fields import Positive
-from hdattn.figures._ensemble import Ensemble, theory_flags, theory_values
+from hdattn.figures._ensemble import Ensemble, complaints_at, theory_flags, theory_values
 from hdattn.figures._singlehead import (
     SingleHead,
     data_blocks,
@@ -135,6 +135,7 @@ class PathEnsemble:
         self._records = trained, own
         self.lams = trained[0].datasets["lam"]
         self.alphas = trained[0].datasets["alpha"]
+        self.dim = trained[0].parameters["data"]["dim"]
         self._solved = own[0].datasets["lam"].tolist()
         self._shape = (sum(len(r.datasets["instance"]) for r in trained), len(self.alphas))
 
@@ -153,6 +154,14 @@ class PathEnsemble:
         errors = np.concatenate([r.datasets["validation_error"] for r in trained])
         theory = np.stack([self.at(lam).theory("test_error") for lam in self._solved], axis=-1)
         return Selection(*self._records, errors.argmin(axis=2), theory.argmin(axis=2))
+
+    def complaints(self, what: str) -> list[str]:
+        """One line for each sample ratio where any weight decay is flagged; ``what`` was trained.
+
+        Also one that :meth:`best` passed over: it might have been the best.
+        """
+        flagged = np.any([self.at(lam).flagged for lam in self.lams], axis=0)
+        return complaints_at(f"{what}, or the theory of its targets", self.alphas[flagged])
 
     def chosen(self) -> np.ndarray:
         """Weight decays [instance, a] that :meth:`best` takes in training."""

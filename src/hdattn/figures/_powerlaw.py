@@ -215,10 +215,12 @@ class Recovery:
         return tuple(np.array(pairs).T)
 
     def complaints(self, what: str) -> list[str]:
-        """One line for each flagged size."""
-        return [
-            f"{what}: not converged or unreliable at n = {n:g}" for n in self.sizes[self.flagged]
-        ]
+        """One line for each flagged size, also those of the theory alone."""
+        solved = self.theory.datasets
+        alone = ~solved["converged"] | (solved["flags"] != "")
+        alone[self.columns] = False
+        sizes = [*self.sizes[self.flagged], *solved["n"][alone]]
+        return [f"{what}: not converged or unreliable at n = {n:g}" for n in sizes]
 
     def validation(
         self, figure: str, quantity: str, where: str, small: Recovery
@@ -226,7 +228,10 @@ class Recovery:
         """Rows of the validation table, the finite-size allowance measured at ``small``."""
         mean, error = small.mean_and_error(quantity)
         scale = small.expected(quantity)
-        constants = validation.allowance_constants(small.dim, mean / scale - 1, error / scale)
+        deviations = mean / scale - 1
+        constants = validation.allowance_constants(
+            small.dim, deviations, error / scale, ~small.flagged
+        )
         measured, expected = self.measured(quantity), self.expected(quantity)
         return [
             validation.row(

@@ -54,12 +54,16 @@ def _role(activation: str, dim: float) -> str:
 
 @dataclass(frozen=True)
 class RandomStarts:
-    """Flows of one activation: dims [N], spread [N] at the start along the spike, escape [N]."""
+    """Flows of one activation: dims [N], spread [N] at the start along the spike, escape [N].
+
+    stopped: a line for each flow that stopped early.
+    """
 
     activation: str
     dims: np.ndarray
     spread: np.ndarray
     escape: np.ndarray
+    stopped: list[str]
 
     @classmethod
     def read(
@@ -74,7 +78,12 @@ class RandomStarts:
         spread = [flows.spread(section.feature)[:, 0] for flows in ensembles]
         times = [flows.jumps(section.feature, section.threshold) for flows in ensembles]
         dims = np.repeat(section.random_dims, section.random_seeds)
-        return cls(activation, dims, np.concatenate(spread), np.concatenate(times))
+        stopped = [
+            f"D = {dim:g}, {flag}"
+            for dim, flows in zip(section.random_dims, ensembles, strict=True)
+            for flag in flows.flags()
+        ]
+        return cls(activation, dims, np.concatenate(spread), np.concatenate(times), stopped)
 
     @property
     def equivalent(self) -> np.ndarray:
@@ -98,11 +107,10 @@ class RandomStarts:
         axis.plot(self.equivalent, self.escape, color=colour, alpha=0.8, zorder=2, **look)
 
     def flags(self) -> list[str]:
-        """One line where flows are still on the plateau at the last time."""
+        """Lines on flows that stopped early, and on those still on the plateau at the end."""
         missing = int(np.sum(~np.isfinite(self.escape)))
-        if not missing:
-            return []
-        return [f"{NAMES[self.activation]}: {missing} flows from random starts did not escape"]
+        line = f"{NAMES[self.activation]}: {missing} flows from random starts did not escape"
+        return [*self.stopped, line] if missing else self.stopped
 
     def table(self) -> Iterator[tuple[str, float, float, float | None]]:
         """(source, D, value, standard error) of everything drawn, and the slope."""

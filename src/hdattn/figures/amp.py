@@ -110,6 +110,9 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
         row[0].set_title(
             rf"$\alpha={alpha:g}$, $\lambda={lam:g}${damped}", loc="right", fontsize=7, pad=3
         )
+        trained = np.concatenate([r.datasets["converged"] for r in records[f"{case} trained"]])
+        if not trained.all():
+            drawing.flagged.append(f"L-BFGS, d = {passed.dim}, {case}: not converged")
         for size_ in (passed, small):
             drawing.flagged += size_.complaints(f"message passing, d = {size_.dim}, {case}")
         drawing.validation += _validation(passed, small, case, damped=bool(passing.damping))
@@ -120,7 +123,7 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
 def _validation(passed: Passed, small: Passed, case: str, *, damped: bool) -> list[dict]:
     """Rows at several iterations; of damped runs, whose theory is exact at the end, the last."""
     iterations = [passed.theory("Q").shape[2] - 1] if damped else list(CHECKED)
-    reliable = [passed.reached(t, damped) and small.reached(t, damped) for t in iterations]
+    reliable = tuple([p.reached(t, damped) for t in iterations] for p in (passed, small))
     rows = []
     for name in COMPARED:
         large_pair, small_pair = (
@@ -152,5 +155,5 @@ def _at_the_minimum(passed: Passed, trained: list[Record], case: str) -> dict:
         passed.dim,
         figure=NAME,
         quantity="objective",
-        reliable=bool(passed.simulation("converged").all()),
+        reliable=passed.reached(0, ended=True) and all(record.converged for record in trained),
     )

@@ -19,7 +19,8 @@ from hdattn.figures._bayes import (
     draw_floor,
     draw_gap,
 )
-from hdattn.figures._curves import SAMPLE_RATIO, theory_flags
+from hdattn.figures._curves import SAMPLE_RATIO
+from hdattn.figures._ensemble import theory_complaints
 from hdattn.figures._paths import LamRange, best_curve
 from hdattn.figures._singlehead import SingleHead, below_dim, check_dim, data_blocks
 from hdattn.figures._ticks import plain_ticks
@@ -140,11 +141,9 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
     plain_ticks(axes[0].yaxis, (0.1, 0.2, 0.3))
     plain_ticks(axes[1].yaxis, (0.02, 0.05, 0.1, 0.2, 0.3))
     plain_ticks(axes[3].yaxis, (0.02, 0.03, 0.05, 0.1))
-    bad = theory_flags(erm.datasets)
-    drawing.flagged += [
-        f"theory at the best weight decay: unreliable at alpha = {alpha:g}"
-        for alpha in erm.datasets["alpha"][bad]
-    ]
+    for record in (erm, records["best"][0]):
+        drawing.flagged += theory_complaints(record, "best weight decay")
+    drawing.flagged += theory_complaints(optimal, "Bayes-optimal")
     return drawing
 
 
@@ -156,7 +155,7 @@ def _validation(quantity: str, large: Comparison, small: Comparison) -> list[dic
             large.pair(denoiser, quantity),
             small.pair(denoiser, quantity),
             [f"alpha={alpha:g} {label}" for alpha in large.alphas],
-            large.converged(denoiser) & small.converged(denoiser),
+            (large.converged(denoiser), small.converged(denoiser)),
             figure=NAME,
             quantity=quantity,
         )

@@ -116,6 +116,7 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
             curve.ensemble(ensemble, colour, "lbfgs", panel=panel, at=value)
             plain = named.replace("$", "").replace("\\beta", "beta").replace("_0", "0")
             drawing.flagged += theory_complaints(limit, plain) + ensemble.complaints(plain)
+            drawing.flagged += small.complaints(f"{plain}, d = {small.dim}")
             constants = allowances(quantity, small)
             drawing.validation += ensemble.validation(NAME, quantity, plain, constants)
         curve.finish(title)

@@ -80,7 +80,8 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
     add_rows(drawing, series="theory", n=data["n"], **{name: data[name] for name in names})
     bad = ~data["converged"] | (data["flags"] != "")
     drawing.flagged += [f"theory: not to be trusted at n = {n:.4g}" for n in data["n"][bad]]
-    drawing.flagged += simulated.complaints("L-BFGS, or its theory")
+    for one in (simulated, small):
+        drawing.flagged += one.complaints(f"L-BFGS or its theory, d = {one.dim}")
     where = f"gamma={section.spectral_exponent:g}"
     for quantity in ("total", "approximation"):
         drawing.validation += simulated.validation("decomposition", quantity, where, small)

@@ -107,7 +107,8 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
     for what, solved in (("power law", data), ("few modes", few)):
         bad = ~solved["converged"] | (solved["flags"] != "")
         drawing.flagged += [f"theory, {what}: unreliable at n = {n:.4g}" for n in solved["n"][bad]]
-    drawing.flagged += simulated.complaints("L-BFGS, or its theory")
+    for one in (simulated, small):
+        drawing.flagged += one.complaints(f"L-BFGS or its theory, d = {one.dim}")
     where = f"gamma={gamma:g}"
     drawing.validation += simulated.validation("emergence", "total", where, small)
     return drawing

@@ -131,7 +131,7 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
             drawing.table += curve.table()
             drawing.validation += curve.validation()
             drawing.flagged += [
-                f"{NAMES[name]}, D = {p.dim}: a run lacks its {QUANTITIES[quantity]}"
+                f"{NAMES[name]}, D = {p.dim}: a run diverged or lacks its {QUANTITIES[quantity]}"
                 for p in curve.sgd
                 if not p.fine
             ]

@@ -11,7 +11,7 @@ from hdattn.experiment import Experiment
 from hdattn.fields import Count, NonNegative, Positive, PositiveGrid, PositiveList, physics, size
 from hdattn.figures import style
 from hdattn.figures._curves import SAMPLE_RATIO, CurvePanel, add_rows
-from hdattn.figures._ensemble import allowances, theory_complaints
+from hdattn.figures._ensemble import allowances, theory_complaints, theory_flags
 from hdattn.figures._paths import LamRange, PathEnsemble, best_curve, path_trainings
 from hdattn.figures._singlehead import SingleHead, below_dim, check_dim, own_curves
 from hdattn.figures._ticks import plain_ticks
@@ -134,7 +134,9 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
         _draw_decays(axes[1], limit, paths, colour, head, drawing)
         _draw_scan(axes[2], records, section, head, best, drawing)
         drawing.flagged += theory_complaints(limit, f"{label}, best weight decay")
-        drawing.flagged += best.complaints(label) + _at_ends(paths, label)
+        for one in (paths, small):
+            drawing.flagged += one.complaints(f"{label}, d = {one.dim}")
+        drawing.flagged += _at_ends(paths, label)
         drawing.flagged += _at_range_ends(limit, section.lam_ranges[head], label)
         for quantity in ("test_error", "overlap_error"):
             constants = allowances(quantity, small.best())
@@ -178,14 +180,20 @@ def _draw_decays(
 def _draw_scan(axis: Axes, records, section: Section, head: str, base, drawing: Drawing) -> None:
     """Test error at one alpha against the rank of the target."""
     colour = LOOK[head][0]
-    limits = [record.datasets["test_error"][0] for record in records[f"{head} scan limit"]]
-    style.theory(axis, section.scan_theory_kappa0s, limits, colour)
+    label, found = LOOK[head][1], records[f"{head} scan limit"]
+    limits = [record.datasets["test_error"][0] for record in found]
+    flagged = [bool(theory_flags(record.datasets)[0]) for record in found]
+    style.theory(axis, section.scan_theory_kappa0s, limits, colour, flagged=flagged)
     row = {"quantity": "scan_test_error", "head": head, "alpha": section.scan_alpha}
-    add_rows(drawing, series="theory", kappa0=section.scan_theory_kappa0s, value=limits, **row)
+    columns = {"kappa0": section.scan_theory_kappa0s, "value": limits, "flagged": flagged}
+    add_rows(drawing, series="theory", **columns, **row)
+    for kappa0, record in zip(section.scan_theory_kappa0s, found, strict=True):
+        drawing.flagged += theory_complaints(record, f"{label}, kappa0 = {kappa0:g}")
     points = {section.kappa0: (base, base.alphas.tolist().index(section.scan_alpha))}
     for kappa0 in section.scan_kappa0s:
-        found = (records[f"{kappa0:g} {head}"], records[f"{kappa0:g} {head} own"])
-        points[kappa0] = (PathEnsemble(*found).best(), 0)
+        paths = PathEnsemble(records[f"{kappa0:g} {head}"], records[f"{kappa0:g} {head} own"])
+        points[kappa0] = (paths.best(), 0)
+        drawing.flagged += paths.complaints(f"{label}, kappa0 = {kappa0:g}")
     kappa0s = sorted(points)
     chosen = [(points[k][0].mean_and_error("test_error"), points[k][1]) for k in kappa0s]
     mean, error = np.array([[both[0][a], both[1][a]] for both, a in chosen]).T
@@ -201,6 +209,7 @@ def _draw_scan(axis: Axes, records, section: Section, head: str, base, drawing: 
         value=mean,
         standard_error=error,
         instances=base.instances,
+        flagged=flagged,
         **row,
     )
 

@@ -131,7 +131,9 @@ def _trajectories(axis: Axes, deviations: Sequence[Deviation]) -> None:
     style.theory(axis, last.gradient_flow.tau, last.gradient_flow.mean, WITHOUT, label=bare)
     shades = np.linspace(0.75, 0.0, len(deviations))
     for d, shade in zip(deviations, shades, strict=True):
+        hollow = np.full(len(d.sgd.tau), not _fine(d))
         look = {"method": "sgd", "markersize": 2.4, "label": rf"SGD, $D = {d.dim}$"}
+        look["flagged"] = hollow
         style.simulation(axis, d.sgd.tau, d.sgd.mean, d.sgd.error, f"{shade:.2f}", **look)
     axis.set_xlabel(r"$\tau = \gamma\,\times$ samples$\,/D$")
     axis.set_ylabel(r"mean head norm $\frac{1}{H}\sum_h r_{hh}$")
@@ -224,7 +226,8 @@ def _validation(deviations: Sequence[Deviation], section: Section) -> Iterator[d
     for d in deviations[1:]:
         value, error = d.with_term
         comparison = (theory, theory + value, error, d.sgd.runs, constant, d.dim)
-        yield validation.row(f"{start} D={d.dim}", *comparison, **where, reliable=_fine(d))
+        fine = _fine(d) and _fine(deviations[0])
+        yield validation.row(f"{start} D={d.dim}", *comparison, **where, reliable=fine)
     mean, error = extrapolated(deviations)
     error = float(np.hypot(error, deviations[-1].flow.error[-1]))
     runs, fine = deviations[-1].sgd.runs, all(map(_fine, deviations[-2:]))

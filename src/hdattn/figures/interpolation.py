@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationInfo, field_validator
@@ -9,12 +10,13 @@ from pydantic import ValidationInfo, field_validator
 from hdattn.experiment import Experiment
 from hdattn.fields import Count, Positive, PositiveGrid, PositiveList, physics, size
 from hdattn.figures import style
-from hdattn.figures._ensemble import allowances, theory_complaints
+from hdattn.figures._ensemble import allowances, complaints_at, theory_complaints
 from hdattn.figures._interpolation import (
     draw_errors,
     draw_recovery,
     draw_thresholds,
     probe_rows,
+    unfinished_probes,
 )
 from hdattn.figures._paths import PathEnsemble, at_lam, path_trainings
 from hdattn.figures._singlehead import SingleHead, below_dim, check_dim, limit_curve, own_curves
@@ -145,8 +147,8 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
         PathEnsemble(records[f"{p}clean lbfgs"], records[f"{p}clean own"]) for p in ("", "small ")
     )
     draw_recovery(axes[3], records, clean.at(s.recovery_lams[0]), s, drawing)
+    drawing.flagged += _complaints(records, [paths, small, clean, small_clean], s)
     for lam in s.solved_lams:
-        drawing.flagged += paths.at(lam).complaints(f"lambda = {lam:g}")
         for quantity in ("test_error", "train_loss"):
             constants = allowances(quantity, small.at(lam))
             rows = paths.at(lam).validation(NAME, quantity, f"lam={lam:g}", constants)
@@ -157,8 +159,21 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
         NAME, "test_error", f"lam={least:g} without noise", constants
     )
     drawing.validation += probe_rows(records, s, NAME)
+    return drawing
+
+
+def _complaints(
+    records: dict[str, list[Record]], ensembles: list[PathEnsemble], s: Section
+) -> Iterator[str]:
+    """One line for each point of theory or training that is not to be trusted."""
     for role, lams, more in (("limit", s.lams, ""), ("clean limit", s.recovery_lams, ", no noise")):
         for number, lam in enumerate(lams):
             record = at_lam(records[role][0], number)
-            drawing.flagged += theory_complaints(record, f"lambda = {lam:g}{more}")
-    return drawing
+            yield from theory_complaints(record, f"lambda = {lam:g}{more}")
+    for role, more in (("ridgeless", ""), ("clean ridgeless", ", no noise")):
+        yield from theory_complaints(records[role][0], f"lambda to 0{more}")
+    for paths, more in zip(ensembles, ("", "", ", no noise", ", no noise"), strict=True):
+        for lam in paths.lams.tolist():
+            yield from paths.at(lam).complaints(f"lambda = {lam:g}, d = {paths.dim}{more}")
+    for kappa0, alphas in unfinished_probes(records, s):
+        yield from complaints_at(f"probe, kappa0 = {kappa0:g}", alphas)

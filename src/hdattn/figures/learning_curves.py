@@ -127,6 +127,12 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
         draw_residuals(axis, quantity, sizes, drawing)
     drawing.flagged += adam.complaints(f"Adam, kappa = {widest:g}")
     drawing.flagged += small.complaints(f"L-BFGS, d = {small.dim}")
+    for which in ("limit", "own"):
+        drawing.flagged += theory_complaints(records[f"descent {which}"][0], "descents")
+    for optimizer, (_, label) in DESCENT.items():
+        for trial, record in enumerate(records[f"descent {optimizer}"]):
+            if not record.converged:
+                drawing.flagged.append(f"descent of {label}, start {trial}: not converged")
     for kappa, ensemble in ensembles.items():
         drawing.flagged += theory_complaints(records[f"limit {kappa:g}"][0], f"kappa = {kappa:g}")
         drawing.flagged += ensemble.complaints(f"L-BFGS, kappa = {kappa:g}")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from hdattn import catalogue, store
 from hdattn import figures as figure_modules
+from hdattn.atomic import cannot_write
 from hdattn.experiment import Experiment
 from hdattn.fields import Strict
 from hdattn.figures import details, style, validation
@@ -21,7 +23,8 @@ def make_figure(
 
     Writes ``stem.pdf`` and ``stem.png`` (or the formats of ``look``), ``stem.csv`` (everything
     drawn), ``stem.validation.csv`` (theory against simulation) and ``stem.json`` (what it was made
-    from, flagged points). Raises ``CacheError`` for a file of the cache that cannot be trusted.
+    from, flagged points). Raises ``CacheError`` for a file of the cache that cannot be trusted,
+    ``UserError`` where the file system refuses.
     """
     look = look or Look()
     experiments = catalogue.experiments_of(name, section, seed)
@@ -30,10 +33,13 @@ def make_figure(
         figure = style.new_figure()
         drawing = figure_modules.module(name).draw(figure, records, section)
         look.resize(figure)
-        style.save(figure, stem, look.formats)
-    style.write_csv(stem.with_name(f"{stem.name}.csv"), drawing.table)
-    validation.write(stem.with_name(f"{stem.name}{validation.PART_ENDING}"), drawing.validation)
-    details.write(stem, name, section, seed, experiments, drawing)
+        with _writing(stem):
+            style.save(figure, stem, look.formats)
+    with _writing(stem):
+        style.write_csv(stem.with_name(f"{stem.name}.csv"), drawing.table)
+        part = stem.with_name(f"{stem.name}{validation.PART_ENDING}")
+        validation.write(part, drawing.validation)
+        details.write(stem, name, section, seed, experiments, drawing)
     return drawing
 
 
@@ -47,6 +53,14 @@ def _records(
         role: [record_of(files[file_of(e)], e) for e in group]
         for role, group in experiments.items()
     }
+
+
+@contextlib.contextmanager
+def _writing(stem: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise cannot_write(stem, error) from None
 
 
 def _read(experiment: Experiment) -> store.Record:

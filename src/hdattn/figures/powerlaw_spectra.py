@@ -70,7 +70,9 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
         )
         _ranks(axes[index], simulated, gamma, drawing)
         _universal(axes[3], axes[4], simulated, gamma, style.SERIES[index], drawing)
-        drawing.flagged += simulated.complaints(f"L-BFGS or theory, gamma = {gamma:g}")
+        for one in (simulated, small):
+            what = f"L-BFGS or its theory, gamma = {gamma:g}, d = {one.dim}"
+            drawing.flagged += one.complaints(what)
         rows = simulated.validation("powerlaw_spectra", "total", f"gamma={gamma:g}", small)
         drawing.validation += rows
     _curves(axes[3], axes[4])

@@ -101,12 +101,14 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
     for axis in axes[2:]:
         style.level(axis, section.kappa0, "target")
     axes[3].legend()
-    drawing.flagged += theory_complaints(best, "best weight decay")
+    for record in (best, records["optimum"][0]):
+        drawing.flagged += theory_complaints(record, "best weight decay")
     for number, lam in enumerate(section.theory_lams):
         record = at_lam(records["limit"][0], number)
         drawing.flagged += theory_complaints(record, f"lambda = {lam:g}")
     for lam in section.lams:
-        drawing.flagged += paths.at(lam).complaints(f"lambda = {lam:g}")
+        for one in (paths.at(lam), small.at(lam)):
+            drawing.flagged += one.complaints(f"lambda = {lam:g}, d = {one.dim}")
     drawing.validation += _validation(paths, small)
     return drawing
 

@@ -81,7 +81,8 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
     axes[1].legend(fontsize=6, loc="lower left")
     _exponents(axes[2], records, s)
     _large(axes[3], records, s, drawing)
-    drawing.flagged += simulated.complaints("L-BFGS, or its theory")
+    for one in (simulated, small):
+        drawing.flagged += one.complaints(f"L-BFGS or its theory, d = {one.dim}")
     where = f"gamma={s.simulated_exponent:g}"
     drawing.validation += simulated.validation("scaling", "total", where, small)
     return drawing

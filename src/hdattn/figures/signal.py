@@ -127,6 +127,11 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
     drawing.table += _closed(axes[3], curves)
     drawing.table += _excess(axes[4], curves)
     drawing.table += _orientation(axes[5], records["orientation"], strengths[section.shown])
+    drawing.flagged += [
+        f"orientation, search {number}: {message}"
+        for number, record in enumerate(records["orientation"])
+        for message in record.messages
+    ]
     _legend(figure)
     return drawing
 

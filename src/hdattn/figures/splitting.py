@@ -150,7 +150,8 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
     for axis, (name, flows) in zip(axes[3:], planes.items(), strict=False):
         drawing.table += plane(axis, name, flows, records[f"optimum_{name}"])
     drawing.table += second(axes[5], planes)
-    drawing.flagged += [flag for flows in (*singles, *planes.values()) for flag in flows.flags()]
+    every = (*singles, *planes.values(), check)
+    drawing.flagged += [flag for flows in every for flag in flows.flags()]
     drawing.flagged += [
         f"optimum of {name}: {message}"
         for name in PLANES

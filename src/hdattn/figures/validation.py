@@ -59,13 +59,13 @@ def row(
     ``point`` says where (``"alpha=1 kappa=0.75"``); ``standard_error`` is that of ``mean`` or,
     better, of the per-instance differences; ``size`` is d (or D) and ``allowance_constant`` the C
     of the finite-size allowance. ``reliable`` is False where theory or simulation is flagged.
-    The verdict is ``agree``, ``disagree`` or ``unreliable`` (flagged, not finite, or fewer than
-    :data:`MINIMUM_INSTANCES` instances).
+    The verdict is ``agree``, ``disagree`` or ``unreliable`` (flagged, a value or the allowance not
+    finite, or fewer than :data:`MINIMUM_INSTANCES` instances).
     """
     deviation = mean - theory
     constant = min(allowance_constant, CONSTANT_CAP)
     allowance = min(constant / size, ALLOWANCE_CAP) * abs(theory)
-    known = all(map(math.isfinite, (theory, mean, standard_error)))
+    known = all(map(math.isfinite, (theory, mean, standard_error, allowance)))
     if not (reliable and known) or n < MINIMUM_INSTANCES:
         verdict = UNRELIABLE
     else:
@@ -110,18 +110,24 @@ def t_quantile(n: int) -> float:
 
 
 def allowance_constants(
-    size: float, relative_deviations: Sequence[float], standard_errors: Sequence[float]
+    size: float,
+    relative_deviations: Sequence[float],
+    standard_errors: Sequence[float],
+    trusted: Sequence[bool] | None = None,
 ) -> np.ndarray:
     """Constants C [points] of the allowance ``C |theory| / size``, from the points of a curve.
 
     ``relative_deviations`` of simulation from theory and their ``standard_errors`` were measured
     at ``size``, below that of the points to be judged: at twice the size, half the deviation is
     excused and no more. A point takes the larger of its own constant, one standard error up, and
-    of the mean over the curve, since single points may cross zero.
+    of the mean over the curve, since single points may cross zero. A point that is not ``trusted``
+    has the constant NaN, with which nothing can be judged, and is left out of that mean.
     """
     constants = np.abs(np.asarray(relative_deviations, float)) * size
     own = constants + np.asarray(standard_errors, float) * size
-    return np.minimum(np.maximum(own, np.mean(constants)), CONSTANT_CAP)
+    trusted = np.ones(len(own), bool) if trusted is None else np.asarray(trusted, bool)
+    typical = np.mean(constants[trusted]) if trusted.any() else math.nan
+    return np.where(trusted, np.minimum(np.maximum(own, typical), CONSTANT_CAP), math.nan)
 
 
 def collect(folder: Path) -> list[dict[str, Any]]:
@@ -166,13 +172,3 @@ def _complaint(r: Mapping[str, Any]) -> str:
 def disagreements(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Rows on which theory and simulation really disagree."""
     return [r for r in rows if r["verdict"] == DISAGREE]
-
-
-def validate(folder: Path) -> tuple[str, int]:
-    """Gather the parts under ``folder`` into ``validation.csv``; summary and exit status.
-
-    The status is 1 where theory and simulation disagree somewhere, else 0.
-    """
-    rows = collect(folder)
-    write(folder / "validation.csv", rows)
-    return summary(rows), int(bool(disagreements(rows)))

@@ -118,6 +118,7 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
         for kappa, ensemble in ensembles.items():
             drawing.flagged += ensemble.complaints(f"{head}, kappa = {kappa:g}")
     small = _ensemble(records, "small", "small own")
+    drawing.flagged += small.complaints(f"tied, d = {small.dim}")
     for kappa, ensemble in heads["tied"].items():
         if kappa > CLEAR * ensemble.theory("rank_fraction").max():
             drawing.validation += _validation(ensemble, small, kappa)
