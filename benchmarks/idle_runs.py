@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from statistics import median
 
 from benchmarks.timing import Settings, row
 from benchmarks.workflow import ROOT, Usage, snakemake
@@ -38,9 +39,10 @@ def dry_run(settings: Settings) -> dict:
 
 
 def _times(what: str, runs: list[Usage], most: float) -> dict:
-    processor = sorted(run.own + run.jobs for run in runs)[len(runs) // 2]
-    detail = f"wall time; {processor:.1f} CPU s"
-    return row(what, [run.wall for run in runs], "s", at_most=most, detail=detail)
+    """Processor seconds: one thread, so on an idle machine the time that one waits."""
+    seconds = [run.own + run.jobs for run in runs]
+    detail = f"processor time; {median(run.wall for run in runs):.1f} s of wall time at this load"
+    return row(what, seconds, "s", at_most=most, detail=detail)
 
 
 def measure(settings: Settings) -> list[dict]:

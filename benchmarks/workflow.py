@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from statistics import median
 from typing import NamedTuple
 
 from benchmarks.timing import Settings, row
@@ -68,7 +69,7 @@ def measure(settings: Settings) -> list[dict]:
         two.append(make_figures(2, settings))
     seconds = sum(run.jobs for run in two) / len(two)
     detail = f"figure {FIGURES.strip('[]')} from nothing: {seconds:.0f} CPU s of jobs"
-    walls = [sorted(run.wall for run in runs)[len(runs) // 2] for runs in (one, two)]
+    walls = [median(run.wall for run in runs) for runs in (one, two)]
     return [
         row(
             "CPU of Snakemake over all CPU",
