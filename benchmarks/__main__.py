@@ -20,7 +20,7 @@ from typing import Any
 from benchmarks.entries import ENTRIES, entry
 from benchmarks.machine import describe
 from benchmarks.table import ROOT, number, read_results, write_results
-from benchmarks.timing import Settings, met
+from benchmarks.timing import MissingRun, Settings, met
 
 ROUNDS = 5
 
@@ -81,7 +81,11 @@ def main() -> None:
             continue
         rows = {name: one["rows"] for name, one in kept.items()}
         settings = Settings(options.rounds, options.project.resolve(), options.quick, rows)
-        found = measure(letter, settings)
+        try:
+            found = measure(letter, settings)
+        except MissingRun as reason:
+            print(f"    left out: {reason}")
+            continue
         if not options.quick:
             keep(letter, found)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from benchmarks.finished import finished_jobs
-from benchmarks.timing import Settings, row
+from benchmarks.timing import MissingRun, Settings, row
 
 TITLE = "the whole default scale against a serial script of naive pieces, extrapolated"
 PIECES = {
@@ -31,7 +31,7 @@ def ratio_of(settings: Settings, letter: str, what: str) -> float:
     for line in settings.rows.get(letter, []):
         if line["what"].startswith(what):
             return line["median"]
-    raise SystemExit(f"entry e needs entry {letter} ({what}): measure that first")
+    raise MissingRun(f"entry e needs entry {letter} ({what}): measure that first")
 
 
 def measure(settings: Settings) -> list[dict]:

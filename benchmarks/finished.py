@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from benchmarks.timing import MissingRun
 from hdattn.catalogue import Catalogue
 from hdattn.job_costs import BENCHMARKS, Cost, recorded
 from hdattn.project import catalogue_of
@@ -21,7 +22,7 @@ def finished_jobs(project: Path) -> tuple[Catalogue, dict[str, Cost]]:
     jobs = {path: recorded(project / BENCHMARKS / f"{path}.tsv") for path in paths}
     jobs = {path: costs for path, costs in jobs.items() if costs}
     if len(jobs) < 0.9 * len(paths):
-        raise SystemExit(
+        raise MissingRun(
             f"{project}: {len(jobs)} of {len(paths)} jobs of the default scale left their costs; "
             "run 'make figures' there, or name another folder with --project"
         )

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from benchmarks.timing import Settings, row
+from benchmarks.timing import MissingRun, Settings, row
 from benchmarks.workflow import ROOT, Usage, snakemake
 
 TITLE = "Snakemake: no-op and dry runs"
@@ -22,7 +22,7 @@ def idle_run(settings: Settings) -> dict:
     """A run that finds nothing to do, where the default scale is finished."""
     base, options = settings.project, ("--cores", "2", "--config", "scale=default", "figures=all")
     if NOTHING not in snakemake(base, base, "-n", *options).output:
-        raise SystemExit(
+        raise MissingRun(
             f"{base}: its default scale is not finished; run 'make figures' there, or name another "
             "folder with --project"
         )

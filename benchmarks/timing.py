@@ -11,6 +11,10 @@ from typing import Any
 import numpy as np
 
 
+class MissingRun(Exception):
+    """What an entry looks at is not there; says how to get it."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """How to measure: rounds, the folder with a finished default scale, whether only to try.

@@ -7,7 +7,7 @@ import pytest
 from benchmarks import __main__ as runner
 from benchmarks import table
 from benchmarks.entries import ENTRIES, entry
-from benchmarks.timing import met, race, row
+from benchmarks.timing import MissingRun, met, race, row
 
 
 @pytest.fixture
@@ -28,6 +28,8 @@ def folder(tmp_path, monkeypatch):
             measured.append(self.letter)
             if self.letter == "d" and len(measured) < 5:
                 raise KeyboardInterrupt
+            if self.letter == "e" and not settings.rows:
+                raise MissingRun("nothing was made")
             values = np.arange(3.0, 3.0 + settings.rounds)
             return [row("ratio", values, "x", at_least=4, detail="known")]
 
@@ -103,6 +105,14 @@ def test_some_entries_leave_the_others(folder, monkeypatch):
     }
     assert measured == [*"abc", "b"]
     assert (rows["a"]["rounds"], rows["b"]["rounds"]) == (5, 7)
+
+
+def test_an_entry_without_its_runs_is_left_out(folder, monkeypatch, capsys):
+    path, measured = folder
+    run(monkeypatch, "--only", "e,f")
+    assert measured == ["e", "f"] and "left out: nothing was made" in capsys.readouterr().out
+    page = (path / "page.md").read_text()
+    assert "Not measured yet: `python -m benchmarks --only e`." in page
 
 
 @pytest.mark.parametrize("arguments", [("--only", "z"), ("--rounds", "2")])
