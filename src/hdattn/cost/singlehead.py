@@ -19,12 +19,13 @@ CHUNK = 1024  # samples drawn at a time
 WARM_EVALUATIONS, WEAK_EVALUATIONS = 45, 6.6  # of L-BFGS: the least, and what weak decay adds
 MOST_EVALUATIONS = 400
 LOOSE = 0.6  # share of the evaluations at a tolerance above the usual one
+DIRECT = 0.5  # share where S is not factorised
 ADAM_EVALUATIONS = 250
 AMP_SHARE = 0.7  # of the iterations allowed, before the tolerance is met
-SWEEPS = 9  # of the output channel at one point of a curve
+SWEEPS = 11  # of the output channel at one point of a curve
 INTERVAL_NODES = 16  # of the quadrature over each interval of a spectrum
 JUMPS = 0.03  # of sweeps, over sqrt(lam): second minima of the prox are followed
-SEARCHED = 9  # weight decays looked at for the best one
+SEARCHED = 12  # weight decays looked at for the best one
 
 
 @model("singlehead/data")
@@ -77,7 +78,7 @@ def amp(p: Parameters) -> Work:
             "products": 4 * pairs * n * d**2,
             "stream": 2 * n * tokens * d,
             "sample prox": n * pairs if p["denoiser"] == "soft" else 0.3 * n * pairs,
-            "decomposition": 10 * d**3,
+            "decomposition": d**3,
         }
         drawn = _drawing(n + p["test_samples"], tokens, d)
         units = added(units, times(block, added(times(steps, step), drawn)))
@@ -143,14 +144,17 @@ def scaling(p: Parameters) -> Work:
     if p["channel"] == "independent":
         return Work({"start theory": 1, "mode alone": points * dim}, BASE_MB + 50 * 8 * dim / MB)
     # every mode may have an interval of its own, and the replicon needs all pairs of nodes
-    pairs = (INTERVAL_NODES * _resolved(p["regime"], dim)) ** 2
+    pairs = (INTERVAL_NODES * _resolved(p, dim)) ** 2
     point = added(_sweeps(p, SWEEPS), {"node pairs": pairs / 2})
     return Work(added({"start theory": 1}, times(points, point)), BASE_MB + 3 * 8 * pairs / MB)
 
 
-def _resolved(regime: str, dim: int) -> float:
-    """Modes with an interval of their own at the largest n, on average over what is solved."""
-    return dim if regime == "fixed" else dim / 4
+def _resolved(p: Parameters, dim: int) -> float:
+    """Modes with an interval of their own at the largest n: all where n is not the regime's own."""
+    if p["regime"] == "fixed" and "points" not in p:
+        return dim
+    share = 0.65 if p["regime"] == "fixed" else 0.33
+    return dim * min(1.0, share * (p["target"].get("spectral_exponent", 1) - 0.25))
 
 
 def _training(p: Parameters, lams: Sequence[float], optimizer: str = "lbfgs") -> Work:
@@ -164,7 +168,8 @@ def _training(p: Parameters, lams: Sequence[float], optimizer: str = "lbfgs") ->
         evaluations = sum(_evaluations(p, alpha, lam, optimizer) for lam in lams)
         gradient = {
             "products": 4 * (tokens - 1) * n * d**2 * (2 if factors == 2 and tokens > 2 else 1),
-            "weights": 4 * d * weights,
+            "products of weights": 4 * d * weights,
+            "weights": weights,
             "stream": n * tokens * d,
             "softmax": n * tokens**2,
             "evaluation": 1,
@@ -184,7 +189,8 @@ def _evaluations(p: Parameters, alpha: float, lam: float, optimizer: str) -> flo
         return ADAM_EVALUATIONS
     weak = WEAK_EVALUATIONS / math.sqrt(max(lam, 1e-12)) * min(1.0, 0.2 / alpha)
     loose = LOOSE if (p.get("tolerance") or 0) > 1e-8 else 1.0
-    return loose * min(WARM_EVALUATIONS + weak, MOST_EVALUATIONS)
+    direct = DIRECT if p.get("head") == "direct" else 1.0
+    return loose * direct * min(WARM_EVALUATIONS + weak, MOST_EVALUATIONS)
 
 
 def _drawing(samples: float, tokens: int, d: int) -> dict[str, float]:
@@ -214,7 +220,10 @@ def _hardness(lam: float) -> float:
 
 
 def _theory_memory(p: Parameters) -> float:
-    return BASE_MB + 8 * 200 * p.get("nodes", 0) ** 2 / MB
+    """Some Python, and the Hessians of a block of points above two tokens."""
+    tokens = p.get("data", p).get("tokens", 2)
+    logits = tokens * (tokens + 1) / 2 - 1 if tokens > 2 else 0
+    return BASE_MB + 5 + 8 * 2 * CHUNK * logits**2 * 12 / MB
 
 
 def _targets(p: Parameters) -> int:
