@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import h5py
@@ -95,6 +96,15 @@ def test_theory_is_that_of_the_library_and_computed_once(scan):
     assert scan(THEORY)[0]["results_computed"] == 0
     more, rows = scan(THEORY.replace("--lam 0.1", "--lam 0.1,0.2"))
     assert (more["results_computed"], len(rows)) == (1, 6)
+
+
+def test_its_results_are_not_orphaned(scan, command):
+    scan(THEORY)
+    shutil.copytree(ROOT / "config", "config")
+    assert json.loads(command("check --json")[1])["orphaned"] == []
+    (note,) = Path("results/scans/asked").glob("*.json")
+    note.write_text("{")
+    assert len(json.loads(command("check --json")[1])["orphaned"]) == 1
 
 
 def test_a_damaged_result_is_made_anew(scan):

@@ -13,6 +13,7 @@ from hdattn.configuration_files import FILES, read_files
 from hdattn.errors import UserError
 from hdattn.experiment import Experiment
 from hdattn.job_costs import BENCHMARKS, recorded
+from hdattn.scan import asked as asked_scans
 
 ENDINGS = ("pdf", "png", "csv")
 
@@ -59,10 +60,13 @@ def list_scale(
 
 
 def expected_files(directory: Path) -> set[str]:
-    """Paths within the cache that a figure asks for, at any scale or in any scale's last run."""
+    """Paths within the cache that something asks for.
+
+    A figure at any scale or in any scale's last run, or a scan, configured or noted.
+    """
     merged, sources = read_files(directory / file for file in FILES)
     asked = [{**merged, "figures": "all", "scale": s} for s in configuration.scales(merged)]
-    paths = _paths(asked, sources)
+    paths = _paths(asked, sources) | {str(e.path) for e in asked_scans.experiments(directory)}
     for file in sorted((directory / FIGURES).glob("*/run_config.yaml")):
         content = configuration_files.read_file(file)
         try:

@@ -90,6 +90,7 @@ def _run(
     as_json: bool,
 ) -> int:
     from hdattn.configuration import scan_from
+    from hdattn.scan import asked
     from hdattn.scan.run import compute_all
     from hdattn.scan.table import ENDINGS, make_scan
 
@@ -97,6 +98,7 @@ def _run(
     chosen = scan_from(model, given, "command line")
     stem = out.with_suffix("") if out.suffix.lstrip(".") in ENDINGS else out
     experiments = [e for group in chosen.experiments(seed).values() for e in group]
+    asked.note(chosen, seed, directory)
     computed = compute_all(experiments, directory, cores, _progress)
     rows = make_scan(chosen, seed, stem, directory)
     doubtful = sum(not row["converged"] for row in rows)
