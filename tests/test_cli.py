@@ -266,9 +266,10 @@ def test_training_set_that_cannot_fit_is_refused_with_its_size(command):
 )
 def test_loss(answer, options, expected):
     values = answer(f"multihead loss {options} {POINT}")
-    assert list(values) == ["loss", "error"]
+    assert list(values) == ["loss", "loss_error", "error"]
     assert values["loss"] == pytest.approx(expected, abs=1e-7)
-    assert 0 <= values["error"] < 1e-5
+    assert 0 <= values["loss_error"] < 1e-5
+    assert values["error"] == values["loss_error"]
 
 
 def test_loss_takes_r_and_shifts_of_b(answer):

@@ -169,6 +169,23 @@ def test_a_prior_is_found_by_its_kind(added):
         make_prior({"kind": "two"})
 
 
+def test_keys_of_its_own_are_taken_on_the_command_line(added, command):
+    added("two", TWO_SIZES.replace("std", "sizes"))
+    line = "multihead loss --activation softmax --tokens 4 --prior two --m [[1.5]] --json"
+    status, out, err = command(f"{line} --key sizes=[2]")
+    assert (status, err) == (0, "")
+    prior = make_prior({"kind": "two", "sizes": [2.0]})
+    expected = population_loss("softmax", 4, prior, [[1.5]]).value
+    assert json.loads(out)["loss"] == pytest.approx(expected, rel=1e-12)
+    for options, complaint in (
+        ("", "--key sizes=...: missing; --prior two needs it"),
+        ("--key sizes=[2] --key df=3", "--key df: --prior two has none; leave it out"),
+        ("--key sizes", "--key: 'sizes' is no key with a value; write it as df=3"),
+    ):
+        status, out, err = command(f"{line} {options}")
+        assert (status, out, err) == (2, "", f"hdattn: error: {complaint}\n")
+
+
 def test_a_broken_extension_is_named_and_disturbs_no_other(added):
     added("broken", "import nothing_of_this_name")
     assert get_activation("softmax").name == "softmax"

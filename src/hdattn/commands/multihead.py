@@ -55,7 +55,8 @@ def loss(as_json: bool, **values: Any) -> None:
     result = population_loss(values["activation"], values["tokens"], prior, m, r, b, c)
     if result.method != "quadrature":
         warn("no quadrature for these heads: the loss is a mean over independent Sobol points")
-    emit({"loss": result.value, "error": result.error}, as_json)
+    values = {"loss": result.value, "loss_error": result.error, "error": result.error}
+    emit(values, as_json, only_json=("error",))
 
 
 @multihead.command(cls=Command)

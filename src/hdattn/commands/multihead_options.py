@@ -20,6 +20,7 @@ from hdattn.commands.values import (
     ANY_NUMBER,
     COUNT,
     HEADS,
+    KEY,
     MATRIX,
     NON_NEGATIVE,
     POSITIVE,
@@ -78,6 +79,14 @@ prior_options = together(
     option("--std", type=VECTOR, help="Spread of theta, a number per spike: 0,2."),
     option("--support", type=MATRIX, help="Points theta of a discrete prior, a row each."),
     option("--weights", type=VECTOR, help="Their probabilities, a number per point."),
+    option(
+        "--key",
+        "prior_keys",
+        type=KEY,
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="A key that an extension's prior has besides these; once for each.",
+    ),
 )
 point_options = together(
     option("--m", type=MATRIX, required=True, help="Overlaps m_hf = k_h . k*_f, a row per head."),
@@ -120,9 +129,15 @@ def make_prior(values: dict[str, Any], *, enumerated: bool) -> Prior:
     if not values["prior"]:
         refuse(_mixed_prior())
     keys = get_prior(kind).keys
+    own = [name for name in _PRIOR_OPTIONS if name in keys]
     others = [name for name in _PRIOR_OPTIONS if name not in keys]
-    refuse(missing(keys, f"--prior {kind} needs it") + unwanted(others, f"--prior {kind} has none"))
-    prior = make({"kind": kind, **{key: values[key] for key in keys}})
+    more = dict(values["prior_keys"])
+    refuse(
+        missing(own, f"--prior {kind} needs it")
+        + unwanted(others, f"--prior {kind} has none")
+        + _unlike(more, [key for key in keys if key not in own], kind)
+    )
+    prior = make({"kind": kind, **{key: values[key] for key in own}, **more})
     flips = sum(spread > 0 for spread in values["std"] or []) if kind == "flip" else 0
     if enumerated and flips > _MOST_FLIPS:
         raise UserError(
@@ -130,6 +145,13 @@ def make_prior(values: dict[str, Any], *, enumerated: bool) -> Prior:
             f"enumerate; give at most {_MOST_FLIPS}"
         )
     return prior
+
+
+def _unlike(found: dict[str, Any], wanted: list[str], kind: str) -> list[str]:
+    """A problem for each --key that is missing, and for each that the prior has none of."""
+    absent = [f"--key {k}=...: missing; --prior {kind} needs it" for k in wanted if k not in found]
+    more = [f"--key {k}: --prior {kind} has none; leave it out" for k in found if k not in wanted]
+    return absent + more
 
 
 def _kind_of_prior() -> str:

@@ -44,7 +44,7 @@ seconds` |
 residual`, and by theory `theory_Q theory_M theory_V theory_prox_objective`; `status converged \
 iterations eigenvalues seconds`, with `--compare` also `lbfgs_objective lbfgs_distance \
 lbfgs_seconds` |
-| `multihead loss` | `loss error` |
+| `multihead loss` | `loss loss_error`; `error` is `loss_error` under its former name |
 | `multihead bayes` | `bayes_risk error` |
 | `multihead flow` | `tau` [T], `m` [T, H, F], `r` [T, H, H], `b` [T, H], `c` [T], `loss` [T] |
 | `multihead sgd` | `tau` [T]; `m`, `r`, `b`, `c`, `loss` as in `flow`, with the instance in front |

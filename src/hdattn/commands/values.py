@@ -80,6 +80,24 @@ class Matrix(click.ParamType):
         return [[float(number) for number in row] for row in rows]
 
 
+class Key(click.ParamType):
+    """A name and its value in JSON, ``df=3``, ``sizes=[1,2]``: a pair."""
+
+    name = "key"
+
+    def convert(self, value, param, ctx):
+        """The name and the number, list of numbers or text."""
+        if not isinstance(value, str):
+            return value
+        name, equals, text = value.partition("=")
+        if not (equals and name.isidentifier() and text):
+            self.fail(
+                f"{value!r} is no key with a value; write it as df=3 or sizes=[1,2]", param, ctx
+            )
+        parsed = _json(text)
+        return name, text if parsed is None else parsed
+
+
 def _json(text: str) -> Any:
     """What the JSON ``text`` holds, None if it is none; ``.5`` is taken for ``0.5``."""
     try:
@@ -108,3 +126,4 @@ TWO_OR_MORE = Number(low=2, whole=True)
 POINTS = Number(low=2, high=1_000_000, whole=True)
 VECTOR = Vector()
 MATRIX = Matrix()
+KEY = Key()
