@@ -4,7 +4,8 @@
 # make bench       ratios of time behind docs/benchmarks.md (15 minutes; after make figures)
 # make slurm       the workflow on a real SLURM, as root (SLURM_FLAGS=--short: without the smoke scale)
 # make lint        Snakemake's lint, snakefmt, ruff
-# make docs        config/README.md and config/schema.json from the typed models
+# make docs        config/README.md, config/schema.json and docs/cli.md from models and commands
+# make images      the README's figures, from results at the default scale  (FROM=project folder)
 # make environment, clean-environment      set up .venv (about 1.6 GB), remove it
 # make lock        re-pin requirements.lock from the environment in .venv
 SCALE ?= default
@@ -12,6 +13,7 @@ CORES ?= all
 FIGURES ?= all
 PYTHON ?= python3
 JOBS ?= 2
+FROM ?= .
 VENV := .venv
 BIN := $(VENV)/bin
 SNAKEMAKE_FLAGS ?=
@@ -22,7 +24,7 @@ export OPENBLAS_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help figures test bench faults slurm lint docs lock environment clean-environment
+.PHONY: help figures test bench faults slurm lint docs images lock environment clean-environment
 
 help:
 	@sed -n '/^# /s/^# //p' Makefile
@@ -61,6 +63,10 @@ lint: environment
 
 docs: environment
 	$(BIN)/python -m hdattn.configuration_docs
+	$(BIN)/python -m hdattn.commands.reference
+
+images: environment
+	$(BIN)/python -m hdattn.gallery.readme --directory "$(FROM)"
 
 lock: environment
 	{ sed -n '/^#/p' requirements.lock; \

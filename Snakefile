@@ -21,6 +21,7 @@ rule all:
     default_target: True
     input:
         lambda wildcards: files_of(*catalogue.figures.values()),
+        files_of_overview(),
         VALIDATED,
 
 

@@ -140,6 +140,25 @@ def test_costs_by_figure_and_rule(project):
     assert b"/FontFile2" in (FIGURES / "costs.pdf").read_bytes()
 
 
+def test_the_overview_stands_above_the_figures(project):
+    write_gallery(Path())
+    assert 'id="overview"' not in page()
+    shutil.copy(FIGURES / "multihead/staging.png", FIGURES / "overview.png")
+    write_gallery(Path())
+    text = page()
+    assert text.index('id="overview"') < text.index('<article id="staging"')
+    assert "A panel per result of both papers" in text  # its caption
+
+
+def test_labels_that_overlap_are_listed(project):
+    details = FIGURES / "singlehead/rank.json"
+    content = json.loads(details.read_text()) | {"overlaps": ["(a) 'x' on (a) legend"]}
+    details.write_text(json.dumps(content))
+    (pages,) = write_gallery(Path()).values()
+    assert "1 label crowded" in summary_lines(pages)[1]
+    assert escape("(a) 'x' on (a) legend") in page()
+
+
 def test_an_unreadable_result_does_not_stop_it(project):
     (Path("results/cache") / ERM.path).write_bytes(b"no HDF5")
     write_gallery(Path())
@@ -173,6 +192,8 @@ def test_captions_are_sound(path):
     """One that docutils refuses (an unknown reference, say) is shown as it is, markup and all."""
     text = path.read_text(encoding="utf-8")
     assert caption(text) != f"<p>{escape(text)}</p>"
+    # Snakemake's report takes these for placeholders.
+    assert not any(mark in text for mark in ("{{", "{%", "{#"))
 
 
 def test_a_caption_that_cannot_be_parsed_is_shown_as_it_is():

@@ -84,6 +84,7 @@ def test_what_a_figure_was_made_from_lies_beside_it(draw):
         "experiments": {"line": []},
         "inputs": [],
         "flagged": ["theory at x = 0: hollow"],
+        "overlaps": [],
     }
     assert details.read(Path("nosuch/figure")) is None
 

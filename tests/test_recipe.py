@@ -49,8 +49,9 @@ def with_sigmoid(tmp_path_factory):
     return followed("add-an-activation.md", tmp_path_factory.mktemp("recipe") / "project")
 
 
-def snakemake(project, *arguments):
+def snakemake(project, *arguments, **variables):
     environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "DISPLAY")}
+    environment |= variables
     command = [sys.executable, "-m", "snakemake", "--cores", "2", *arguments]
     return subprocess.run(
         command, cwd=project, env=environment, capture_output=True, text=True, check=False
@@ -70,6 +71,20 @@ def test_the_new_figure_is_made_and_then_nothing_is_to_be_done(project):
     assert float(rows[0.5, 1.0]) == pytest.approx(solve(problem).test_error, rel=1e-6)
     again = snakemake(project, "--config", "scale=smoke", "figures=noise_levels")
     assert "Nothing to be done" in again.stderr
+
+
+def test_a_report_has_caption_and_category_and_needs_no_network(project):
+    nowhere = dict.fromkeys(("http_proxy", "https_proxy", "all_proxy"), "http://127.0.0.1:9")
+    asked = ("--config", "scale=smoke", "figures=noise_levels")
+    run = snakemake(project, "--report", "report.html", *asked, **nowhere)
+    assert run.returncode == 0, run.stderr
+    text = " ".join((project / "report.html").read_text(encoding="utf-8").split())
+    caption = (project / "workflow/report/noise_levels.rst").read_text(encoding="utf-8")
+    assert " ".join(caption.split())[:40] in text
+    assert "data:image/png;base64," in text  # the figure itself
+    for category in ("singlehead", "validation"):
+        assert f'"{category}"' in text
+    assert "Figures of two papers on high-dimensional attention" in text
 
 
 def test_a_damaged_file_is_set_aside_and_only_it_is_made_anew(project):

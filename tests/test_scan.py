@@ -2,7 +2,12 @@
 
 import csv
 import json
+import os
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import h5py
@@ -146,6 +151,26 @@ def test_multihead_stays_above_the_bayes_risk(scan):
         assert float(row["bayes_risk"]) == pytest.approx(risk, rel=1e-12)
         assert float(row["loss"]) > risk - 3 * float(row["loss_error"])
     assert float(rows[1]["loss"]) < float(rows[0]["loss"])  # two heads part, one cannot
+
+
+def test_workers_share_the_jobs_and_a_killed_scan_goes_on(tmp_path):
+    """Real processes: two workers, all killed once a result is there."""
+    axes = ["--alpha", "0.5", "--lam", "0.05:0.4:8", "--nodes", "8"]
+    line = [sys.executable, "-m", "hdattn", "scan", "singlehead", *axes, "--out", "table", "--json"]
+    look = {"cwd": tmp_path, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    cache = tmp_path / CACHE
+    first = subprocess.Popen([*line, "--cores", "2"], start_new_session=True, **look)
+    while not list(cache.rglob("*.h5")) and first.poll() is None:
+        time.sleep(0.01)
+    os.killpg(first.pid, signal.SIGKILL)
+    first.communicate()
+    made = {path: path.stat().st_mtime_ns for path in cache.rglob("*.h5")}
+    assert 1 <= len(made) < 8
+    again = subprocess.run([*line, "--cores", "2"], check=True, **look)
+    said = json.loads(again.stdout)
+    assert (said["rows"], said["results_computed"]) == (8, 8 - len(made))
+    assert all(path.stat().st_mtime_ns == time for path, time in made.items())
+    assert len(list(cache.rglob("*.h5"))) == 8
 
 
 def test_a_failure_is_told_after_all_others_are_done(tmp_path, monkeypatch):

@@ -68,6 +68,10 @@ class SourceTree:
         text = "\n".join(f"{name} {self._modules[name].checksum}" for name in self.closure(module))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
+    def checksum(self, module: str) -> str:
+        """16 hexadecimal digits for ``module`` alone, comments and formatting aside."""
+        return self._module(module).checksum[:16]
+
     def closure(self, module: str) -> list[str]:
         """``module`` and all modules of the package it depends on, sorted.
 

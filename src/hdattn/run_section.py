@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic.functional_validators import BeforeValidator
 
 from hdattn import figures as figure_modules
+from hdattn import overview
 from hdattn.canonical import digest
 from hdattn.fields import NonNegative, Positive, Strict, Whole, physics, size
 
@@ -23,7 +24,12 @@ def _names(value: Any) -> Any:
         raise ValueError("figures is a list of names, or names with commas or spaces between")
     if not value:
         raise ValueError("figures is empty: name at least one figure, or 'all'")
-    return list(dict.fromkeys(value))
+    return list(dict.fromkeys(name for asked in value for name in _shown_by(asked)))
+
+
+def _shown_by(name: str) -> tuple[str, ...]:
+    """The figures whose numbers the overview shows, or the figure itself."""
+    return overview.FIGURES if name == overview.NAME else (name,)
 
 
 def _width(value: Any) -> Any:

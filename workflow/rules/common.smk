@@ -1,11 +1,12 @@
 # Helpers of the rules: the catalogue of experiments, and the functions that name files.
 # Needs the configuration; makes no file but the merged configuration beside the figures.
 import cluster
-from hdattn import physics_code, steps
+import progress
+from hdattn import overview, physics_code, steps
 from hdattn.canonical import canonical_json
 from hdattn.catalogue import CACHE, FIGURES, Catalogue
 from hdattn.cost import limits
-from hdattn.figures.code import plot_digest, scan_digest
+from hdattn.figures.code import overview_digest, plot_digest, scan_digest
 
 try:
     configuration = startup.load_configuration(config, workflow.configfiles)
@@ -13,6 +14,7 @@ try:
     startup.set_job_environment(BASE, configuration.run)
     if workflow.is_main_process:
         startup.prepare(catalogue, configuration, read_only=startup.reads_only(sys.argv))
+        progress.follow(catalogue, workflow)
 except UserError as error:
     sys.exit(str(error))
 
@@ -39,6 +41,7 @@ MORE_FORMATS = [f for f in configuration.run.figure_formats if f not in ("pdf", 
 SCAN_FILES = ("csv", "h5", "png")
 VALIDATION = f"{FIGURES}/{SCALE}/validation.csv"
 VALIDATED = f"{FIGURES}/{SCALE}/.validated"
+OVERVIEW = f"{FIGURES}/{SCALE}/{overview.NAME}" if overview.is_among(catalogue.figures) else ""
 
 
 def one_of(rule_name):
@@ -101,6 +104,11 @@ def files_of(*entries):
     """Figures, their numbers, and the experiments they draw."""
     figures = [f"{e.stem}.{ending}" for e in entries for ending in ("pdf", "png", "csv")]
     return figures + [cached(e) for entry in entries for e in entry.direct()]
+
+
+def files_of_overview():
+    """The overview, where the figures that it shows are all selected."""
+    return [f"{OVERVIEW}.{ending}" for ending in ("pdf", "png", "csv")] if OVERVIEW else []
 
 
 def files_of_family(model):

@@ -1,6 +1,8 @@
 # plot: one rule per figure, so that a figure can be asked for by its name.
 # Needs the experiments of the figure; makes results/figures/<scale>/<model>/<name>.{pdf,png,csv},
 # .json (what it was made from) and .validation.csv.
+# overview: a panel per result of both papers, where the figures that it shows are all selected.
+# Needs their CSV files; makes results/figures/<scale>/overview.{pdf,png,csv}.
 
 
 for entry in catalogue.figures.values():
@@ -43,3 +45,38 @@ for entry in catalogue.figures.values():
         shell:
             'python "$HDATTN_SCRIPTS"/plot.py {params.figure} --section {params.section:q}'
             " --seed {params.seed} --stem {params.stem:q} --look {params.look:q} 2> {log:q}"
+
+
+if OVERVIEW:
+
+    rule overview:
+        input:
+            [f"{catalogue.figures[name].stem}.csv" for name in overview.FIGURES],
+        output:
+            pdf=f"{OVERVIEW}.pdf",
+            png=report(
+                f"{OVERVIEW}.png",
+                caption="../report/overview.rst",
+                category="overview",
+                labels={"figure": "overview", "shows": "A panel per result"},
+            ),
+            csv=f"{OVERVIEW}.csv",
+            more=[f"{OVERVIEW}.{ending}" for ending in MORE_FORMATS],
+        log:
+            f"results/logs/plot/{SCALE}/overview.log",
+        benchmark:
+            f"results/benchmarks/plot/{SCALE}/overview.tsv"
+        conda:
+            "../../environment.yml"
+        resources:
+            mem_mb=1000,
+            runtime=10,
+        params:
+            folder=folder_of,
+            code=overview_digest(),
+            stem=stem_of,
+            look=LOOK,
+            sheet=SHEET,
+        shell:
+            'python "$HDATTN_SCRIPTS"/overview.py {params.folder:q}'
+            " --stem {params.stem:q} --look {params.look:q} 2> {log:q}"

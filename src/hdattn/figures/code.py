@@ -25,9 +25,23 @@ def scan_digest() -> str:
 
 def plot_digest(figure: str) -> str:
     """Digest (16 hexadecimal digits) of the modules and the style sheet that draw ``figure``."""
-    code = _sources().digest(f"hdattn.figures.{figure}")
+    return _with_style(f"hdattn.figures.{figure}")
+
+
+def overview_digest() -> str:
+    """The same for the overview."""
+    return _with_style("hdattn.overview.draw")
+
+
+def _with_style(module: str) -> str:
+    code = _sources().digest(module)
     sheet = (_FOLDER / "hdattn.mplstyle").read_bytes()
     return hashlib.sha256(code.encode() + sheet).hexdigest()[:16]
+
+
+def own_digest(module: str) -> str:
+    """The same for one module alone, whatever it imports."""
+    return _sources().checksum(module)
 
 
 def helpers(figure: str) -> list[Path]:

@@ -24,8 +24,11 @@ def write(
     seed: int,
     experiments: Mapping[str, Sequence[Experiment | Part]],
     drawing: Drawing,
+    crowded: Sequence[str] = (),
 ) -> None:
     """Write ``stem.json``: parameters, files of the cache by role and behind them, flagged points.
+
+    ``crowded`` are lines about labels that overlap (:mod:`hdattn.figures.overlaps`).
 
     Nothing in it depends on time or place, so that it is the same whenever the figure is.
     """
@@ -42,6 +45,7 @@ def write(
         "experiments": {role: _paths(group) for role, group in files.items()},
         "inputs": _paths(behind),
         "flagged": drawing.flagged,
+        "overlaps": list(crowded),
     }
     text = json.dumps(content, indent=1, ensure_ascii=False)
     stem.with_name(f"{stem.name}{ENDING}").write_text(text + "\n", encoding="utf-8")

@@ -149,6 +149,7 @@ def _count(axis: Axes, data: dict, modes: np.ndarray, drawing: Drawing) -> None:
     axis.legend()
     columns = {name: data[name] for name in ("n", "recovered", "excess", "lam")}
     add_rows(drawing, series="theory", **columns)
+    add_rows(drawing, series="left the noise of saturation", n=points[inside], recovered=count)
 
 
 def _overlaps(axis: Axes, simulated: Recovery, section: Section, drawing: Drawing) -> None:
@@ -156,13 +157,15 @@ def _overlaps(axis: Axes, simulated: Recovery, section: Section, drawing: Drawin
     data, dim = simulated.theory.datasets, simulated.dim
     modes, measured = eigenvalues(section.spectral_exponent, dim), simulated.values("overlap")
     for mode, colour in zip(section.modes, style.SERIES, strict=False):
-        style.theory(axis, data["n"], overlap(data, modes[mode - 1]), colour, thin=True)
+        line = overlap(data, modes[mode - 1])
+        style.theory(axis, data["n"], line, colour, thin=True)
+        add_rows(drawing, series=f"theory d={dim}", mode=mode, n=data["n"], overlap=line)
         values = measured[..., -mode]
         mean = values.mean(0)
         error = values.std(0, ddof=1) / np.sqrt(len(values)) if len(values) > 1 else None
         look = {"method": "lbfgs", "label": f"mode {mode}", "flagged": simulated.flagged}
         style.simulation(axis, simulated.sizes, mean, error, colour, **look)
-        expected = overlap(data, modes[mode - 1])[simulated.columns]
+        expected = line[simulated.columns]
         series = f"L-BFGS d={dim}"
         columns = {"overlap": mean, "standard_error": error, "expected": expected}
         add_rows(drawing, series=series, mode=mode, n=simulated.sizes, **columns)

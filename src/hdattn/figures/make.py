@@ -13,6 +13,7 @@ from hdattn.experiment import Experiment
 from hdattn.fields import Strict
 from hdattn.figures import details, style, validation
 from hdattn.figures.look import Look
+from hdattn.figures.overlaps import overlaps
 from hdattn.several import Part, file_of, record_of
 
 
@@ -23,8 +24,8 @@ def make_figure(
 
     Writes ``stem.pdf`` and ``stem.png`` (or the formats of ``look``), ``stem.csv`` (everything
     drawn), ``stem.validation.csv`` (theory against simulation) and ``stem.json`` (what it was made
-    from, flagged points). Raises ``CacheError`` for a file of the cache that cannot be trusted,
-    ``UserError`` where the file system refuses.
+    from, flagged points, labels that overlap). Raises ``CacheError`` for a file of the cache that
+    cannot be trusted, ``UserError`` where the file system refuses.
     """
     look = look or Look()
     experiments = catalogue.experiments_of(name, section, seed)
@@ -35,11 +36,12 @@ def make_figure(
         look.resize(figure)
         with _writing(stem):
             style.save(figure, stem, look.formats)
+        crowded = overlaps(figure)
     with _writing(stem):
         style.write_csv(stem.with_name(f"{stem.name}.csv"), drawing.table)
         part = stem.with_name(f"{stem.name}{validation.PART_ENDING}")
         validation.write(part, drawing.validation)
-        details.write(stem, name, section, seed, experiments, drawing)
+        details.write(stem, name, section, seed, experiments, drawing, crowded)
     return drawing
 
 

@@ -21,6 +21,7 @@ from hdattn.figures._singlehead import (
 from hdattn.figures.drawing import Drawing
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from hdattn.store import Record
@@ -65,7 +66,9 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
     panel = CurvePanel(axis, "rank_fraction", drawing)
     for lam, colour in zip(section.lams, style.SERIES, strict=False):
         ensemble = Ensemble(records[f"lbfgs {lam:g}"], records[f"own {lam:g}"])
-        panel.limit(records[f"limit {lam:g}"][0], colour, rf"$\lambda={lam:g}$", lam=lam)
+        panel.limit(
+            records[f"limit {lam:g}"][0], colour, rf"weight decay $\lambda={lam:g}$", lam=lam
+        )
         panel.ensemble(ensemble, colour, "lbfgs", lam=lam)
         drawing.flagged += theory_complaints(records[f"limit {lam:g}"][0], f"lambda = {lam:g}")
         drawing.flagged += ensemble.complaints(f"L-BFGS, lambda = {lam:g}")
@@ -75,7 +78,7 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
     for kappa in section.kappa_lines:
         style.level(axis, kappa)
         axis.annotate(
-            rf"$\kappa={kappa:g}$",
+            rf"width $\kappa=p/d={kappa:g}$",
             (0.02, kappa),
             xycoords=axis.get_yaxis_transform(),
             xytext=(0, -2),
@@ -86,5 +89,21 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
         )
     axis.set_ylim(0, 1.05)
     panel.finish("rank fraction of the minimiser")
-    axis.legend(loc="lower right")
+    _legend(axis, section.dim)
     return drawing
+
+
+def _legend(axis: Axes, dim: int) -> None:
+    """Colours, then what lines and markers are."""
+    from matplotlib.lines import Line2D
+
+    grey = {"color": style.GREY}
+    thin = {"linewidth": 0.6, "linestyle": (0, (4, 1.5))}
+    marker = {"linestyle": "", "marker": style.MARKERS["lbfgs"]}
+    handles = [
+        *axis.get_legend_handles_labels()[0],
+        Line2D([], [], label="theory", **grey),
+        Line2D([], [], label=f"theory, $d={dim}$", **grey, **thin),
+        Line2D([], [], label=f"trained, $d={dim}$", **grey, **marker),
+    ]
+    axis.legend(handles=handles, loc="lower right")

@@ -14,7 +14,12 @@ from hdattn.errors import UserError
 
 MODELS = ("multihead", "singlehead")
 _FOLDER = Path(__file__).parent
-_HELPERS = {"code", "details", "drawing", "look", "make", "registry", "style", "validation"}
+_HELPERS = {"code", "details", "drawing", "look", "make", "overlaps", "registry", "style"}
+_HELPERS |= {"validation"}
+_ABOUT_ALL = {
+    "overview": "it is drawn from the numbers of others: make figures FIGURES=overview",
+    "costs": "it is drawn at the end of every run, and by 'hdattn gallery'",
+}
 
 
 @cache
@@ -39,6 +44,8 @@ def module(name: str) -> ModuleType:
 
 def unknown(name: str, known: Sequence[str]) -> str:
     """One line about a figure that is not among the ``known`` ones, with the nearest name."""
+    if name in _ABOUT_ALL:
+        return f"figures: {name!r} has no section of its own; {_ABOUT_ALL[name]}"
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {near[0]!r}? " if near else ""
     return f"figures: there is no figure {name!r}; {hint}choose from {', '.join(known)}"

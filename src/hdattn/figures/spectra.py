@@ -184,12 +184,12 @@ class Panel:
         edges = np.linspace(0, top, self.section.bins + 1)
         heights = self.histogram(edges)
         colour = style.MEANING["simulation"]
-        axis.stairs(heights, edges, fill=True, color=colour, label="simulation")
+        axis.stairs(heights, edges, fill=True, color=colour, label="trained $S$")
         self._write(series, edges[:-1], heights, bin_end=edges[1:])
 
     def _curves(self, axis: Axes, top: float) -> None:
         line = ":" if theory_flags(self.limit)[self.index] else "-"
-        style.theory(axis, *self.line, style.BLUE, label="theory", linestyle=line)
+        style.theory(axis, *self.line, style.BLUE, label="theory of $S$", linestyle=line)
         grid = np.linspace(top / 1000, top, 500)
         target = target_density(grid, self.section.kappa0)
         dashed = {"color": style.MEANING["target"], "linestyle": "--", "linewidth": 0.8}
@@ -206,7 +206,7 @@ class Panel:
         self.axis.text(
             0.97,
             0.95,
-            f"atom at 0: theory {theory:.3f}\nsimulation {1 - mean:.3f} $\\pm$ {error:.3f}",
+            f"weight at 0 (bars): theory {theory:.3f},\ntrained {1 - mean:.3f} $\\pm$ {error:.3f}",
             transform=self.axis.transAxes,
             ha="right",
             va="top",

@@ -134,9 +134,10 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
                 drawing.validation += spectrum.validation()
     drawing.table += _beta_lines(axes[2], records["against_tokens"][0], "tokens")
     drawing.table += _beta_lines(axes[3], records["against_mu"][0], "mu")
-    axes[2].set(xscale="log", xlabel="number of tokens $L$", ylabel=r"$\beta$")
+    beta = r"$\beta=-H\lambda_f\,/\,2\omega_f^2$"
+    axes[2].set(xscale="log", xlabel="number of tokens $L$", ylabel=beta)
     plain_ticks(axes[2].xaxis, [2, 3, 5, 10, 20, 40])
-    axes[3].set(xlabel=r"mean $\mu$", ylabel=r"$\beta$", xlim=(0, section.mu_grid[-1]))
+    axes[3].set(xlabel=r"mean $\mu$", ylabel=beta, xlim=(0, section.mu_grid[-1]))
     _legends(axes, section)
     return drawing
 
@@ -147,7 +148,7 @@ def _rates(axis: Axes, spectra: Sequence[Spectrum]) -> None:
         steepest = np.argmax(spectrum.variance)
         end = 1.08 * spectrum.variance[steepest]
         top = 1.08 * spectrum.closed[steepest]
-        style.theory(axis, [0, end], [0, top], colour, label=f"$H = {spectrum.heads}$")
+        style.theory(axis, [0, end], [0, top], colour, label=f"$H = {spectrum.heads}$ heads")
         for name in MEASURES:
             values = spectrum.variance, spectrum.mean[name], spectrum.error[name]
             _mark(axis, *values, colour, name)
@@ -201,12 +202,12 @@ def _legends(axes: list[Axes], section: Section) -> None:
     axes[1].legend(handles=[entry("closed form"), *markers], loc="upper left")
     names = [entry(label, color=style.MEANING[name]) for name, label in NAMES.items()]
     means = [
-        entry(rf"$\mu = {mu:g}$", linestyle=line)
+        entry(rf"mean $\mu = {mu:g}$", linestyle=line)
         for mu, line in zip(section.mu_curves, LINES, strict=False)
     ]
     axes[2].legend(handles=[*names, *means], loc="upper right")
     tokens = [
-        entry(f"$L = {length}$", linestyle=line)
+        entry(f"$L = {length}$ tokens", linestyle=line)
         for length, line in zip(section.token_curves, LINES, strict=False)
     ]
-    axes[3].legend(handles=tokens, loc="upper right")
+    axes[3].legend(handles=[*names, *tokens], loc="upper right")

@@ -59,14 +59,18 @@ _METADATA: dict[str, dict[str, Any]] = {
 
 
 @contextlib.contextmanager
-def context(sheet: Path | str | None = None) -> Iterator[None]:
+def context(
+    sheet: Path | str | None = None, settings: Mapping[str, Any] | None = None
+) -> Iterator[None]:
     """Style within which a figure is made, drawn and saved; ``sheet`` is laid on top.
 
-    Raises ``UserError`` where ``sheet`` is not a matplotlib style sheet.
+    ``settings`` of one figure's own lie between. Raises ``UserError`` where ``sheet`` is not a
+    matplotlib style sheet.
     """
     from matplotlib import style as sheets
 
-    layers = ["default", str(_STYLE_SHEET), *([] if sheet is None else [str(sheet)])]
+    own = [] if sheet is None else [str(sheet)]
+    layers = ["default", str(_STYLE_SHEET), dict(settings or {}), *own]
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(sheets.context(layers))

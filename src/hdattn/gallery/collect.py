@@ -33,6 +33,7 @@ class Page:
     parameters: its section; None where the figure's version left no JSON file.
     experiments: paths in the cache by role; those behind them are in ``inputs``.
     provenance: what the results say about their origin, a list of distinct values each.
+    overlaps: labels that lie upon others or are cut off, legends upon data.
     costs: of all its jobs that left a benchmark file, by the rule that ran them.
     """
 
@@ -47,6 +48,7 @@ class Page:
     missing: list[str] = field(default_factory=list)
     provenance: dict[str, list[str]] = field(default_factory=dict)
     flagged: list[str] = field(default_factory=list)
+    overlaps: list[str] = field(default_factory=list)
     validation: list[dict[str, Any]] = field(default_factory=list)
     costs: dict[str, Cost] = field(default_factory=dict)
 
@@ -91,6 +93,7 @@ def _page(directory: Path, stem: Path, rows: list[dict[str, Any]]) -> Page:
         found.get("experiments", {}),
         found.get("inputs", []),
         flagged=found.get("flagged", []),
+        overlaps=found.get("overlaps", []),
         validation=rows,
     )
     cache = directory / CACHE

@@ -13,6 +13,11 @@ from hdattn.job_costs import total
 from hdattn.steps import RULES
 
 NAME = "costs"
+CAPTION = (
+    "<p>Seconds of jobs, wall time, by the rule that ran them: drawing the data, theory, training "
+    "and the figure itself. Jobs that figures share count for each of them, so that the bars add "
+    "up to more than the run took.</p>"
+)
 _ROW, _MARGIN = 0.16, 0.7  # inches of a figure's bar, and of what is not bars
 _COLOURS = dict(zip((*RULES, "plot"), style.SERIES, strict=False))
 

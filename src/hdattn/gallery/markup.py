@@ -57,6 +57,7 @@ def article(page: Page, folder: Path, directory: Path, caption_html: str) -> str
         f'<p class="files">{files}</p>',
         _details("Validation", _verdict_line(verdicts), validation_table(page.validation)),
         _details("Flagged points", str(len(page.flagged)), bullets(page.flagged)),
+        _details("Crowded labels", str(len(page.overlaps)), bullets(page.overlaps)),
         _details("Parameters", instances(page.parameters), _parameters(page.parameters)),
         _details("HDF5 files", _file_count(page), _experiments(page, folder, directory)),
         _details("Provenance and cost", cost(page), _provenance(page)),

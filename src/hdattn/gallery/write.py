@@ -7,13 +7,13 @@ from html import escape
 from pathlib import Path
 from string import Template
 
+from hdattn import overview
 from hdattn.atomic import write_atomically
 from hdattn.catalogue import FIGURES
 from hdattn.errors import UserError
 from hdattn.figures import validation
-from hdattn.gallery import markup
+from hdattn.gallery import costs, markup
 from hdattn.gallery.collect import Page, collect
-from hdattn.gallery.costs import NAME, draw_costs
 
 _TEMPLATE = Path(__file__).with_name("page.html")
 _CHECKOUT_CAPTIONS = Path(__file__).resolve().parents[3] / "workflow" / "report"
@@ -38,9 +38,9 @@ def write_gallery(
     for scale in scales or present:
         folder = directory / FIGURES / scale
         pages = collect(directory, folder)
-        priced = draw_costs(pages, folder)
+        priced = costs.draw_costs(pages, folder)
         body = _scale_body(scale, pages, directory, folder, _caption_folder(directory, captions))
-        body += _costs(folder) if priced else ""
+        body += _section(folder, costs.NAME, "Costs", costs.CAPTION) if priced else ""
         written[_write(folder / INDEX, f"hdattn: figures, {scale} scale", body)] = pages
     _write(directory / FIGURES.parent / INDEX, "hdattn: figures", _top_body(directory, present))
     return written
@@ -58,6 +58,8 @@ def _summary(page: Page) -> str:
     parts = [f"{counts[validation.AGREE]} of {total} points agree"] if total else []
     parts += [f"{n} {kind}" for kind, n in list(counts.items())[1:] if n]
     parts += [f"{len(page.flagged)} flagged"] if page.flagged else []
+    crowded = len(page.overlaps)
+    parts += [f"{crowded} label{'s' * (crowded > 1)} crowded"] if crowded else []
     return ", ".join([*parts, markup.cost(page)])
 
 
@@ -102,21 +104,25 @@ def _scale_body(
         '<option value="flagged">with flagged points</option></select>',
         '<span id="count" class="faint" role="status"></span></nav>',
         f"<p>{contents}</p>",
+        _section(folder, overview.NAME, "Overview", _caption(captions, overview.NAME)),
         *(markup.article(p, folder, directory, _caption(captions, p.name)) for p in pages),
     ]
     return "\n".join(parts)
 
 
-def _costs(folder: Path) -> str:
-    """Where the time went, below the figures."""
+def _section(folder: Path, name: str, title: str, caption: str) -> str:
+    """A figure about all others; nothing where it was not drawn."""
+    if not (folder / f"{name}.png").is_file():
+        return ""
     files = " ".join(
-        f'<a href="{NAME}.{ending}">{ending.upper()}</a>' for ending in ("pdf", "png", "csv")
+        f'<a href="{name}.{ending}">{ending.upper()}</a>'
+        for ending in ("pdf", "png", "csv")
+        if (folder / f"{name}.{ending}").is_file()
     )
     return (
-        f'<section id="{NAME}"><h2>Costs</h2><p class="faint">Seconds of jobs, wall time; '
-        f"jobs that figures share count for each of them.</p>"
-        f'<img loading="lazy" src="{NAME}.png" alt="seconds of jobs by figure and rule">'
-        f'<p class="files">{files}</p></section>'
+        f'<section id="{name}"><h2>{title}</h2>'
+        f'<a href="{name}.pdf"><img loading="lazy" src="{name}.png" alt="{title}"></a>'
+        f'{caption}<p class="files">{files}</p></section>'
     )
 
 
