@@ -37,7 +37,7 @@ def expected_seconds(catalogue: Catalogue) -> dict[str, dict[str, float]]:
     expected = {}
     for entry in (*catalogue.figures.values(), *catalogue.scans.values()):
         needed = with_inputs(entry.direct())
-        files = {str(CACHE / e.path): e.resources.get("seconds", 60) for e in needed}
+        files = {str(CACHE / e.path): catalogue.estimate(e).seconds for e in needed}
         expected[entry.name] = files | {f"{entry.stem}.csv": PLOT_SECONDS}
     return expected
 
