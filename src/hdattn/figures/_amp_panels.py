@@ -36,7 +36,7 @@ def draw_objective(axis: Axes, sizes: tuple[Passed, Passed], case: str, drawing:
         _draw_series(axis, passed, "prox_objective", case, colour, f"$d={passed.dim}$", drawing)
     axis.set_ylabel("objective at the prox")
     axis.set_xlabel("iteration")
-    axis.legend()
+    axis.legend(loc="best")
 
 
 def _draw_series(
@@ -87,4 +87,4 @@ def draw_excess(
     axis.set_yscale("log")
     axis.set_ylabel("relative excess objective")
     axis.set_xlabel("iteration")
-    axis.legend()
+    axis.legend(loc="best")

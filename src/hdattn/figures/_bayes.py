@@ -121,7 +121,7 @@ def draw_floor(axis: Axes, section: Section, drawing: Drawing) -> None:
     floor = posterior_error(1 + section.kappa0, section.noise / 2, section.beta0, section.tokens)
     if floor > 0:
         style.level(axis, floor, "label noise alone")
-    axis.legend(fontsize=6.5)
+    axis.legend(loc="best", fontsize=6.5)
     add_rows(drawing, quantity="floor", series="label noise alone", value=floor)
 
 
@@ -141,7 +141,7 @@ def draw_gap(axis: Axes, erm, optimal, large: Comparison, drawing: Drawing) -> N
         flagged=flagged,
     )
     axis.set_ylabel("test error over Bayes, less 1")
-    axis.legend()
+    axis.legend(loc="best")
     add_rows(drawing, quantity="gap", series="theory", alpha=erm["alpha"], value=values)
     add_rows(
         drawing,

@@ -120,4 +120,4 @@ def draw_residuals(
     axis.set_xscale("log")
     axis.set_xlabel(SAMPLE_RATIO)
     axis.set_ylabel(f"relative residual, {quantity.replace('_', ' ')}")
-    axis.legend()
+    axis.legend(loc="best")

@@ -47,7 +47,7 @@ def draw_errors(axes, records: dict[str, list[Record]], paths: PathEnsemble, s: 
         panel.finish(label)
         plain_ticks(axis.xaxis, (0.05, 0.1, 0.2, 0.5, 1))
     axes[0].set_yscale("log")
-    axes[1].legend(fontsize=6.5)
+    axes[1].legend(loc="best", fontsize=6.5)
 
 
 def draw_thresholds(axis: Axes, records: dict[str, list[Record]], s: Section, drawing) -> None:
@@ -86,7 +86,7 @@ def draw_thresholds(axis: Axes, records: dict[str, list[Record]], s: Section, dr
     axis.set_ylabel(r"sample ratio $\alpha$ at the threshold")
     plain_ticks(axis.xaxis, (0.02, 0.05, 0.1, 0.2, 0.5, 1))
     plain_ticks(axis.yaxis, (0.05, 0.1, 0.2, 0.4))
-    axis.legend(fontsize=6.5)
+    axis.legend(loc="best", fontsize=6.5)
 
 
 def _probes(records, s: Section) -> list[tuple[float, np.ndarray, np.ndarray]]:
@@ -155,4 +155,4 @@ def draw_recovery(axis: Axes, records, ensemble: Selection, s: Section, drawing:
     style.threshold(axis, float(ridgeless.datasets["alpha_recovery"]), "recovery")
     panel.finish(r"$\Vert S-S_0\Vert^2/d$ without noise")
     plain_ticks(axis.xaxis, (0.05, 0.1, 0.2, 0.4))
-    axis.legend(fontsize=6.5)
+    axis.legend(loc="best", fontsize=6.5)

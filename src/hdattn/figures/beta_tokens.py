@@ -121,7 +121,7 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
             drawing.validation += ensemble.validation(NAME, quantity, plain, constants)
         curve.finish(title)
         axis.set_yscale("log")
-        axis.legend(fontsize=6.5)
+        axis.legend(loc="best", fontsize=6.5)
     _draw_rescaled(axes[3], records, section, drawing)
     for axis in axes[:2]:
         plain_ticks(axis.yaxis, (0.03, 0.05, 0.1, 0.2, 0.3, 0.5))

@@ -132,7 +132,7 @@ def _simulated(axis: Axes, simulated: Recovery, drawing: Drawing) -> None:
         columns = {"value": mean, "standard_error": error, "expected": simulated.expected(name)}
         add_rows(drawing, series=series, part=name, n=simulated.sizes, **columns)
     axis.set(ylabel=rf"part of the distance, $d={simulated.dim}$")
-    axis.legend(fontsize=6)
+    axis.legend(loc="best", fontsize=6)
 
 
 def _clean(axis: Axes, data: dict[str, np.ndarray]) -> None:

@@ -103,7 +103,7 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
     slope = rf"$k^{{-{2 * gamma - 1:g}}}$"
     axes[3].plot(grid, guide, color=style.BLACK, linestyle="--", linewidth=0.7, label=slope)
     axes[3].set(xscale="log", yscale="log", xlabel="learnt modes $k$", ylabel="excess test error")
-    axes[3].legend()
+    axes[3].legend(loc="best")
     for what, solved in (("power law", data), ("few modes", few)):
         bad = ~solved["converged"] | (solved["flags"] != "")
         drawing.flagged += [f"theory, {what}: unreliable at n = {n:.4g}" for n in solved["n"][bad]]
@@ -146,7 +146,7 @@ def _count(axis: Axes, data: dict, modes: np.ndarray, drawing: Drawing) -> None:
     axis.plot(points[inside], count, label="$c\\,\\ell_k=b$ at saturation", **look)
     axis.set(xscale="log", yscale="log", xlabel="samples $n$", ylabel="number of modes")
     axis.set(ylim=(0.8, None), xlim=data["n"][[0, -1]])
-    axis.legend()
+    axis.legend(loc="best")
     columns = {name: data[name] for name in ("n", "recovered", "excess", "lam")}
     add_rows(drawing, series="theory", **columns)
     add_rows(drawing, series="left the noise of saturation", n=points[inside], recovered=count)
@@ -171,7 +171,7 @@ def _overlaps(axis: Axes, simulated: Recovery, section: Section, drawing: Drawin
         add_rows(drawing, series=series, mode=mode, n=simulated.sizes, **columns)
     axis.set(xscale="log", xlabel="samples $n$", ylabel="squared overlap of eigenvectors")
     axis.set_ylim(-0.03, 1.05)
-    axis.legend(fontsize=6)
+    axis.legend(loc="best", fontsize=6)
 
 
 def _plateaus(axis: Axes, few: dict, section: Section, drawing: Drawing) -> None:

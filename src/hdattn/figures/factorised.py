@@ -143,7 +143,7 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
             drawing.validation += best.validation(NAME, quantity, label, constants)
     axes[0].set_yscale("log")
     plain_ticks(axes[0].yaxis, (0.01, 0.02, 0.05, 0.1, 0.2))
-    axes[0].legend()
+    axes[0].legend(loc="best")
     axes[2].set(xscale="log", yscale="log", xlabel=r"target rank $\kappa_0=p_0/d$")
     axes[2].set_ylabel(rf"test error at $\alpha={section.scan_alpha:g}$")
     plain_ticks(axes[1].yaxis, (0.002, 0.005, 0.01, 0.02, 0.05, 0.1))

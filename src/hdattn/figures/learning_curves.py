@@ -166,7 +166,8 @@ def _draw_errors(
         style.level(panel.axis, floor, "floor")
         add_rows(panel.drawing, quantity="test_error_floor", series="theory", value=floor)
         handles, labels = panel.axis.get_legend_handles_labels()
-        panel.axis.legend(handles[:-1], labels[:-1])  # the last, Adam, is explained elsewhere
+        # The last, Adam, is explained elsewhere.
+        panel.axis.legend(handles[:-1], labels[:-1], loc="best")
     if panel.quantity == "overlap_error":
         _explain_lines(panel.axis, ensemble.dim)
 
@@ -179,7 +180,7 @@ def _explain_lines(axis: Axes, dim: int) -> None:
     handles, labels = axis.get_legend_handles_labels()
     known = dict(zip(labels, handles, strict=True))
     chosen = ["theory, limit", f"theory, $d={dim}$", "L-BFGS", "Adam"]
-    axis.legend([known[label] for label in chosen], chosen)
+    axis.legend([known[label] for label in chosen], chosen, loc="best")
 
 
 def _draw_descents(axis: Axes, records: dict[str, list[Record]], drawing: Drawing) -> None:
@@ -206,4 +207,4 @@ def _draw_descents(axis: Axes, records: dict[str, list[Record]], drawing: Drawin
     axis.set_yscale("log")
     axis.set_xlabel("step of the optimiser, plus one")
     axis.set_ylabel("objective per sample")
-    axis.legend()
+    axis.legend(loc="best")

@@ -143,4 +143,4 @@ def _curves(left: Axes, right: Axes) -> None:
     for axis in (left, right):
         style.threshold(axis, 1, "emergence")
         axis.set_xlabel(r"$x=a\,\ell_i/b$")
-        axis.legend(fontsize=6)
+        axis.legend(loc="best", fontsize=6)

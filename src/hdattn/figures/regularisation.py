@@ -92,7 +92,7 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
         axis.set(xscale="log", xlabel=WEIGHT_DECAY, ylabel=QUANTITIES[quantity])
     axes[0].set_yscale("log")
     plain_ticks(axes[0].yaxis, (0.1, 0.2, 0.3))
-    axes[0].legend()
+    axes[0].legend(loc="best")
     (best,) = records["best"]
     _draw_best_decay(axes[1], best, records["optimum"][0], drawing)
     panel = CurvePanel(axes[3], "rank_fraction", drawing)
@@ -100,7 +100,7 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
     panel.finish(r"rank fraction at the best $\lambda$")
     for axis in axes[2:]:
         style.level(axis, section.kappa0, "target")
-    axes[3].legend()
+    axes[3].legend(loc="best")
     for record in (best, records["optimum"][0]):
         drawing.flagged += theory_complaints(record, "best weight decay")
     for number, lam in enumerate(section.theory_lams):

@@ -173,7 +173,7 @@ def _exponents(axis: Axes, records: dict, section: Section) -> None:
             look = {"method": method, "label": f"{regime}, {channel}"}
             style.simulation(axis, gammas + shift, value, error, colour, **look)
     axis.set(xlabel=r"spectral exponent $\gamma$", ylabel="exponent of the excess")
-    axis.legend(fontsize=6)
+    axis.legend(loc="best", fontsize=6)
 
 
 def _large(axis: Axes, records: dict, section: Section, drawing: Drawing) -> None:

@@ -88,7 +88,7 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
         plain_ticks(axis.xaxis, (0.2, 0.5, 1, 2))
     axes[0].set_yscale("log")
     plain_ticks(axes[0].yaxis, (0.1, 0.15, 0.2, 0.3))
-    axes[0].legend(fontsize=6)
+    axes[0].legend(loc="best", fontsize=6)
     _draw_gaps(axes[2], ensembles, section, drawing)
     drawing.flagged += theory_complaints(limit, "both tasks")
     for (task, dim), ensemble in ensembles.items():
@@ -132,4 +132,4 @@ def _draw_gaps(axis: Axes, ensembles, section: Section, drawing: Drawing) -> Non
             style.theory(axis, dims, mean[0] * dims[0] / dims, style.GREY, label=r"$\propto 1/d$")
     axis.axhline(0, color=style.GREY, linewidth=0.6, zorder=0)
     axis.set(xlabel=r"dimension $d$", ylabel="test error, seq2seq/seq2lab less 1")
-    axis.legend(fontsize=6)
+    axis.legend(loc="best", fontsize=6)

@@ -108,7 +108,7 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
     kappas = np.array(section.kappas)
     axes[2].plot(kappas, kappas, color=style.GREY, linewidth=0.7, label=r"$\kappa$")
     axes[2].set_ylim(0, 1.05)
-    axes[0].legend()
+    axes[0].legend(loc="best")
     _draw_shares(axes[3], heads["untied"], drawing)
     for axis in axes:
         axis.set_xlabel(r"width $\kappa=p/d$")
@@ -177,7 +177,7 @@ def _draw_shares(axis: Axes, untied: dict[float, Selection], drawing: Drawing) -
         )
     axis.set_ylim(bottom=0)
     axis.set_ylabel(r"share of $\Vert S\Vert^2$, untied")
-    axis.legend()
+    axis.legend(loc="best")
 
 
 def _validation(ensemble: Selection, small: Selection, kappa: float) -> list[dict]:
