@@ -53,7 +53,7 @@ def slurm(tmp_path, monkeypatch):
 
 
 def request(**changes):
-    return Request(**{"rule": "train", "account": "physics", "partition": "short", **changes})
+    return Request(**{"name": "train", "account": "physics", "partition": "short", **changes})
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def request(**changes):
         ({"account": None}, ["no account", ": please name a project", "SBATCH_ACCOUNT"]),
         (
             {"minutes": 121},
-            ["rule train", "121 minutes", "partition short", "long (up to 10080"],
+            ["job train", "121 minutes", "partition short", "long (up to 10080"],
         ),
         ({"minutes": 121, "partition": None}, ["121 minutes", "partition short"]),
     ],

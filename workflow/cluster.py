@@ -25,7 +25,7 @@ _REMEDY = (
 class Request:
     """What one job asks of the cluster."""
 
-    rule: str
+    name: str  # of its rule or bundle
     account: str | None = None
     partition: str | None = None
     minutes: int = 1
@@ -41,7 +41,8 @@ def check_run(workflow: Any) -> None:
     settings = workflow.executor_settings
     if not type(settings).__module__.startswith("snakemake_executor_plugin_slurm"):
         return
-    jobs = [job for job in workflow.dag.needrun_jobs() if not job.is_local]
+    dag = workflow.dag
+    jobs = {dag.get_job_group(job) or job for job in dag.needrun_jobs() if not job.is_local}
     chosen = settings.partition_config or os.environ.get("SNAKEMAKE_SLURM_PARTITIONS")
     check(map(_request, jobs), named_in=Path(chosen) if chosen else None)
 
@@ -88,7 +89,7 @@ def refuse_beside_earlier_jobs(folder: Path) -> None:
 def _request(job: Any) -> Request:
     get = job.resources.get
     return Request(
-        rule=job.rule.name,
+        name=job.name,
         account=str(get("slurm_account") or "") or None,
         partition=str(get("slurm_partition") or "") or None,
         minutes=int(get("runtime") or 1),
@@ -118,7 +119,7 @@ def _check_times(
         limits = [partitions[name].minutes for name in names]
         if limits and None not in limits and request.minutes > max(limits):
             raise UserError(
-                f"a job of rule {request.rule} needs {request.minutes} minutes, beyond the limit of"
+                f"job {request.name} needs {request.minutes} minutes, beyond the limit of"
                 f" partition {' or '.join(sorted(names))}; there is {listing(partitions)}: take a"
                 " longer one, or make its blocks smaller (block_size in the figure's section)"
             )
@@ -148,9 +149,9 @@ def _ask(request: Request, partitions: dict[str, Partition]) -> None:
         for line in answer.stderr.strip().splitlines()
     )
     who = f"account {request.account!r}" if request.account else "no account"
-    where = f"partition {request.partition!r}" if request.partition else "no partition"
+    where = f"partition {request.partition!r}" if request.partition else "the default partition"
     raise UserError(
-        f"SLURM refuses jobs of {who}, {where} ({request.rule}: {request.minutes} minutes,"
+        f"SLURM refuses jobs of {who}, {where} ({request.name}: {request.minutes} minutes,"
         f" {request.memory_mb} MB): {reason}; your accounts: {accounts() or 'not known'};"
         f" partitions: {listing(partitions)}: {_REMEDY}"
     )

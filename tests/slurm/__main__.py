@@ -22,9 +22,11 @@ sys.path.append(str(Path(__file__).parents[1] / "faults"))
 import accounting
 import cluster
 import scenarios
-from workspace import FIGURES, ROOT, Workspace
+from workspace import FIGURES, ROOT, SIZES, Workspace
 
-FIGURE = FIGURES[:1]  # a small one: seven results at two levels of the graph
+# A small figure, all instances in one block: few results, since each takes seconds on a cluster.
+FIGURE = FIGURES[:1]
+SIZES["staging"]["block_size"] = SIZES["staging"]["instances"]
 SCENARIOS = (
     scenarios.memory_kill_is_retried,
     scenarios.cancelled_job_is_retried,

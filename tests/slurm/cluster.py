@@ -117,7 +117,8 @@ def start() -> None:
     start_controller()
     if not _alive("slurmd"):
         _call("slurmd", "-N", HOST)
-    _wait(lambda: "idle" in _output("sinfo", "--noheader", "--format=%T"), "an idle node")
+    ready = {"idle", "mixed", "allocated"}
+    _wait(lambda: ready & set(_output("sinfo", "--noheader", "--format=%T").split()), "a node")
 
 
 def start_controller() -> None:

@@ -121,17 +121,15 @@ def inside_a_job(space: Workspace, reference: dict[str, str]) -> str:
 
 def refusals(space: Workspace) -> list[tuple[str, str]]:
     """Requests that SLURM refuses, or would leave waiting: one line, and nothing submitted."""
-    cases = {
-        "unknown partition": (("slurm_partition=gpu",), "no partition 'gpu'"),
-        "unknown account": (("slurm_account=nobody",), "account 'nobody'"),
-        "more time than the partition has": ((), "needs 300 minutes"),
-        "more memory than any machine has": ((), "999000 MB"),
-    }
-    large = {"needs 300 minutes": "generate:runtime=300", "999000 MB": "generate:mem_mb=999000"}
+    cases = (
+        ("unknown partition", "--default-resources", "slurm_partition=gpu", "partition 'gpu'"),
+        ("unknown account", "--default-resources", "slurm_account=nobody", "account 'nobody'"),
+        ("too much time", "--set-resources", "generate:runtime=300", "limit of partition short"),
+        ("too much memory", "--set-resources", "generate:mem_mb=999000", "999000 MB"),
+    )
     results = []
-    for name, (defaults, line) in cases.items():
-        flags = ["--default-resources", *defaults] if defaults else ["--set-resources", large[line]]
-        run = space.run(*PROFILE, *flags)
+    for name, flag, value, line in cases:
+        run = space.run(*PROFILE, flag, value)
         last = run.stdout.strip().splitlines()[-1]
         good = run.returncode == 1 and line in last and "Traceback" not in run.stdout
         results.append((f"{name}: refused", "" if good else run.stdout))
