@@ -41,7 +41,7 @@ def interpolation(panel: Panel, numbers: Numbers) -> None:
     plain_ticks(panel.axis.xaxis, (0.05, 0.1, 0.2, 0.5, 1))
     panel.axis.set_ylabel("test error")
     panel.axis.set_title("interpolation peak")
-    panel.headroom(0.4)
+    panel.headroom(0.7)
     look = {"ncols": 2, "fontsize": 5.5, "handlelength": 1, "columnspacing": 0.8}
     panel.axis.legend(loc="upper right", **look)
 
