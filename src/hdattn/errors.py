@@ -9,10 +9,6 @@ class UserError(Exception):
     """A mistake in what was asked: says what is wrong, where, and how to mend it."""
 
 
-class NotYet(UserError):
-    """Something the design names that this version does not offer."""
-
-
 class CacheError(UserError):
     """A file of the cache that cannot be trusted.
 
