@@ -111,7 +111,7 @@ def test_both_weights_of_the_atom_are_written(drawn):
     (theory,) = rows(drawing, 4, "theory atom")
     assert theory["value"] == pytest.approx(records["limit"][0].datasets["atom_at_zero"][1])
     text = "".join(t.get_text() for t in figure.axes[1].texts)
-    assert f"theory {theory['value']:.3f}" in text and "simulation 0." in text
+    assert f"theory {theory['value']:.3f}" in text and "trained 0." in text
 
 
 def test_the_split_bulk_has_an_inset_and_unused_panels_are_gone(drawn):

@@ -180,7 +180,7 @@ def test_keys_of_its_own_are_taken_on_the_command_line(added, command):
     for options, complaint in (
         ("", "--key sizes=...: missing; --prior two needs it"),
         ("--key sizes=[2] --key df=3", "--key df: --prior two has none; leave it out"),
-        ("--key sizes", "--key: 'sizes' is no key with a value; write it as df=3"),
+        ("--key sizes", "--key: 'sizes' is no key with a value; write it as df=3 or sizes=[1,2]"),
     ):
         status, out, err = command(f"{line} {options}")
         assert (status, out, err) == (2, "", f"hdattn: error: {complaint}\n")
