@@ -247,7 +247,7 @@ def test_a_job_beyond_the_limits_is_named_before_anything_runs(limit, line):
 def test_more_is_asked_for_at_each_attempt():
     estimate = model.Estimate(600, 0, 0, 1000)
     assert [limits.memory_mb(estimate, n) for n in (1, 2)] == [1650, 3300]
-    assert [limits.minutes(estimate, n) for n in (1, 3)] == [26, 78]
+    assert [limits.minutes(estimate, n) for n in (1, 3)] == [27, 81]
     assert limits.memory_mb(model.Estimate(1, 0, 0, 50)) == 500
 
 

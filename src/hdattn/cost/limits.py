@@ -7,6 +7,7 @@ from hdattn.cost.model import Estimate
 OVERHEAD_MB = 350  # two processes of Snakemake stand beside a job on a cluster
 MEMORY_MARGIN, TIME_MARGIN = 1.3, 2.5  # asked for, in multiples of what is expected
 LEAST_MB = 500
+STARTING_MINUTES = 2  # two processes of Snakemake and one of Python, on a file system that is busy
 
 
 def memory_mb(estimate: Estimate, attempt: int = 1) -> int:
@@ -16,7 +17,7 @@ def memory_mb(estimate: Estimate, attempt: int = 1) -> int:
 
 def minutes(estimate: Estimate, attempt: int = 1) -> int:
     """Run time to ask for (min), more at each attempt; members of a bundle add up theirs."""
-    return int(1 + TIME_MARGIN * estimate.seconds / 60) * attempt
+    return int(STARTING_MINUTES + TIME_MARGIN * estimate.seconds / 60) * attempt
 
 
 def beyond(kind: str, estimate: Estimate, memory_gb: float, hours: float) -> str | None:
