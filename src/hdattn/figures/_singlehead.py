@@ -25,7 +25,7 @@ class SingleHead(FigureSection):
     kappa0: Positive = physics(0.5, "Rank of the target over the dimension, p0/d.")
     noise: NonNegative = physics(0.5, "Delta, the variance of the noise inside the label softmax.")
     tokens: Annotated[Count, Field(ge=2)] = physics(
-        2, "Number of tokens T; above 2 the theory is quasi-Monte Carlo, right to about 2e-3."
+        2, "Number of tokens T; above 2 the theory is quasi-Monte Carlo, Q right to about 3e-3."
     )
     beta0: Positive = physics(1, "Inverse temperature of the labels.")
     beta: Positive = physics(1, "Inverse temperature of the trained head.")
