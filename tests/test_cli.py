@@ -97,10 +97,12 @@ def test_scaling_prints_a_curve_and_its_exponent(answer):
     assert values["exponent"] == pytest.approx(2 / 3, abs=0.1)
 
 
-def test_scaling_says_where_nothing_is_learnt(command):
-    line = "singlehead scaling --gamma 1.5 --dim 60 --regime fixed --channel linear --points 12"
-    status, _, err = command(f"{line} --json")
-    assert status == 0 and "no solution but S = 0 for n up to" in err and err.count("\n") == 1
+def test_scaling_takes_sizes_and_says_where_nothing_is_learnt(command):
+    line = "singlehead scaling --gamma 1.5 --dim 60 --regime fixed --channel linear"
+    sizes = "1e3,2e5,2.5e5,3e5,3.5e5,4e5"
+    status, out, err = command(f"{line} --sizes {sizes} --json")
+    assert status == 0 and "no solution but S = 0 for n up to 1000" in err and err.count("\n") == 1
+    assert json.loads(out)["n"] == [float(size) for size in sizes.split(",")]
 
 
 def test_power_law_target_is_the_unit_norm_one(answer):
@@ -483,9 +485,11 @@ BAD = [
     (f"{SOLVE} --target powerlaw --gamma 1.2 --dim 9 --kappa0 1", ["--kappa0: a power-law"]),
     (f"{SOLVE} --target powerlaw --gamma .5 --dim 9", ["--gamma: .5 will not do"]),
     ("singlehead scaling --gamma .5 --dim 9", ["--gamma: .5 will not do"]),
-    ("singlehead scaling --gamma 1 --dim 90 --points 5", ["a slope needs 4: give more points"]),
+    ("singlehead scaling --gamma 1 --dim 90 --points 5", ["a slope needs 4: give more of them"]),
     ("singlehead scaling --gamma 1 --dim 90 --lam 1", ["--lam: the optimal regime"]),
     ("singlehead scaling --gamma 1 --dim 90 --noise 0", ["noise = 0: scaling laws are those of"]),
+    ("singlehead scaling --gamma 1 --dim 90 --sizes 9,1e3", ["a slope needs 4: give more of them"]),
+    ("singlehead scaling --gamma .6 --dim 9", ["too short for a slope at dim = 9; give a larger"]),
     ("singlehead density --alpha 1 --points 1", ["--points: 1 will not do"]),
     ("singlehead thresholds --alpha 1", ["--alpha: no such option"]),
     (f"{TRAIN} --optimizer sgd", ["--optimizer"]),

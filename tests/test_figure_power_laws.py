@@ -35,8 +35,8 @@ def drawn(module, project, changes):
     "name, changes, line",
     [
         ("decomposition", {"spectral_exponent": 0.5}, "spectral_exponent: 0.5 will not do"),
-        ("emergence", {"separated": [1]}, "separated"),
-        ("emergence", {"multiplicities": [1, 2]}, "give 3 counts, no more than dim"),
+        ("emergence", {"levels": [1]}, "levels"),
+        ("emergence", {"multiplicities": [1, 2]}, "give 3 counts, with a sum of at most"),
         ("emergence", {"block_size": 3}, "3 does not divide instances = 4; give whole blocks"),
         ("powerlaw_spectra", {"nodes": 9}, "nodes: 9 will not do"),
         ("powerlaw_spectra", {"lam_eff": 0}, "lam_eff: 0 will not do"),
@@ -62,18 +62,28 @@ def test_the_parts_add_up_to_the_excess(figure_project):
 
 
 def test_modes_emerge_in_steps(figure_project):
-    few = {"separated_sizes": [100, 3e3, 1e5, 3e6]}
+    few = {"levels_sizes": np.geomspace(3e4, 1e13, 20).tolist()}
     records, drawing = drawn(emergence, figure_project, SIMULATED | THEORY | few)
     data = records["theory"][0].datasets
-    points = emergence.emergences(data["saturation"], np.arange(1, 61.0) ** -1 * 6.0)
-    assert np.all(np.diff(points) > 0)
-    assert np.all(np.diff(data["recovered"]) >= 0) and data["recovered"][-1] > 10
-    # one, ten and twenty modes, and no more
-    assert set(records["few"][0].datasets["recovered"]) <= {0, 1, 11, 31}
-    rows = [r for r in drawing.table if r["series"].startswith("L-BFGS") and r["mode"] == 1]
+    modes = np.arange(1, 61.0) ** -1
+    points = emergence.emergences(data, modes / np.sqrt(np.mean(modes**2)))
+    inside = np.isfinite(points)
+    assert np.all(np.diff(points[inside]) > 0) and inside.sum() > 5
+    # a mode is counted from where the interpolated noise falls below it
+    expected = [int((points[inside] <= n).sum()) for n in data["n"][:-1]]
+    assert np.abs(data["recovered"][:-1] - (expected + (~inside[:1]).sum())).max() <= 1
+    many, single = (record.datasets for record in records["levels"])
+    assert set(many["recovered"]) <= {0, 1, 101, 10101}
+    assert set(single["recovered"]) <= {0, 1, 2, 3}
+    # with 100 times as many modes in the next level the error waits for it, with one it does not
+    flat, steep = many["local_exponent"], single["local_exponent"]
+    between = (many["recovered"] == 1) | (many["recovered"] == 101)
+    assert flat[between].min() < 0.15 and steep[(single["recovered"] > 0)].min() > 0.6
+    rows = [r for r in drawing.table if r["series"].startswith("L-BFGS") and r.get("mode") == 1]
     for row in rows:
         # the strongest mode is far above the noise
         assert row["overlap"] == pytest.approx(row["expected"], abs=0.1)
+    assert {r["quantity"] for r in drawing.validation} == {"total", "learnt"}
 
 
 def test_outliers_lie_on_the_curve(figure_project):

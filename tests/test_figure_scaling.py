@@ -7,9 +7,9 @@ from hdattn import configuration
 from hdattn.errors import UserError
 from hdattn.figures import phase_diagram, scaling, style
 
-TINY = {"dim": 60, "nodes": 8, "points": 8, "spectral_exponents": [1.5], "simulated_dim": 16}
+TINY = {"dims": [60], "nodes": 12, "points": 8, "spectral_exponents": [1.5], "simulated_dim": 16}
 TINY |= {"small_dim": 10, "instances": 3, "block_size": 3, "test_samples": 1024, "alphas": [1]}
-TINY |= {"large_dim": 2000, "large_sizes": [1e5, 1e6, 1e7], "simulated_exponent": 1.5}
+TINY |= {"large_dims": [500, 5000], "simulated_exponent": 1.5}
 MAP = {"dim": 40, "nodes": 8, "sizes": [1e3, 1e5, 1e7], "lams": [0.3, 30]}
 
 
@@ -42,10 +42,13 @@ def test_slopes_are_drawn_and_training_agrees(figure_project):
         drawing = scaling.draw(figure, records, s)
     assert all(axis.get_xlabel() and axis.get_ylabel() for axis in figure.axes)
     assert drawing.flagged == []
-    fits = {(r["regime"], r["channel"]): r for r in drawing.table if r["series"] == "fit"}
-    # 2/3 and 4/3 as d grows; a window of d = 60 is short, and the softmax bends large errors
-    assert fits["optimal", "linear"]["exponent"] == pytest.approx(2 / 3, abs=0.1)
-    assert fits["fixed", "linear"]["exponent"] == pytest.approx(4 / 3, abs=0.15)
+    fits = [r for r in drawing.table if r["series"].endswith(", fit")]
+    assert len(fits) == 2 * 3 * 3
+    for fit in fits:
+        # a window of d = 60 is short: drift of order d^-1 times a constant of order one; with a
+        # vanishing penalty modes that emerge lower the slope
+        allowed = 0.2 if fit["regime"] == "vanishing" else 0.1
+        assert fit["exponent"] == pytest.approx(fit["predicted"], abs=allowed), fit
     (row,) = drawing.validation
     # finite d = 16: 5 standard errors of 3 instances and 3/d
     bound = 5 * row["standard_error"] + 3 / 16 * row["theory"]

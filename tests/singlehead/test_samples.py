@@ -127,7 +127,7 @@ def test_given_eigenvalues_are_those_of_the_teacher_in_a_random_basis(kind):
 @pytest.mark.parametrize(
     ("target", "line"),
     [
-        ({"kind": "unknown"}, "choose from mp, powerlaw, eigenvalues"),
+        ({"kind": "unknown"}, "choose from mp, powerlaw, eigenvalues, levels"),
         ({"kind": "mp", "kappa0": 0.5, "spectral_exponent": 1}, "has kappa0, nothing else"),
         ({"kind": "powerlaw", "kappa0": 0.5}, "spectral_exponent"),
         ({"kind": "powerlaw", "spectral_exponent": 0.4}, "must exceed 1/2"),

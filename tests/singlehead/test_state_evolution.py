@@ -163,6 +163,14 @@ def test_just_above_the_vanishing_point_the_matrix_is_small():
     assert 0 < small.Q < 0.1
 
 
+def test_a_full_rank_is_not_above_kappa_by_rounding():
+    solution = solve(Problem(1e4, 0.1, target=power_law(1.25, 40)), nodes=8)
+    # the quadrature of the law gives a full rank as 1 + 1e-8 or so
+    assert solution.rank_fraction == pytest.approx(1, abs=1e-6) and solution.flags == []
+    narrow = solve(Problem(1e4, 0.1, kappa=0.99, target=power_law(1.25, 40)), nodes=8)
+    assert any("rank above kappa" in flag for flag in narrow.flags)
+
+
 def test_curve_is_the_points_in_the_order_given():
     alphas = [0.3, 5.0, 1.0]
     curve = solve_curve(Problem(1, 0.05), alphas, nodes=14)

@@ -25,6 +25,8 @@ AMP_SHARE = 0.7  # of the iterations allowed, before the tolerance is met
 SWEEPS = 11  # of the output channel at one point of a curve
 INTERVAL_NODES = 16  # of the quadrature over each interval of a spectrum
 JUMPS = 0.03  # of sweeps, over sqrt(lam): second minima of the prox are followed
+PAIRS_MB = 60  # of the blocks in which pairs of nodes are looked at
+MERGED = 5000  # levels at most to which modes alone are merged
 SEARCHED = 12  # weight decays looked at for the best one
 
 
@@ -138,23 +140,39 @@ def thresholds(p: Parameters) -> Work:
 
 @model("singlehead/scaling")
 def scaling(p: Parameters) -> Work:
-    """Fixed points of one spectrum over n, and parts of the error; modes alone are cheap."""
-    points = p["points"] if "points" in p else len(p["sizes"])
-    dim = _dim(p["target"])
-    if p["channel"] == "independent":
-        return Work({"start theory": 1, "mode alone": points * dim}, BASE_MB + 50 * 8 * dim / MB)
-    # every mode may have an interval of its own, and the replicon needs all pairs of nodes
-    pairs = (INTERVAL_NODES * _resolved(p, dim)) ** 2
-    point = added(_sweeps(p, SWEEPS), {"node pairs": pairs / 2})
-    return Work(added({"start theory": 1}, times(points, point)), BASE_MB + 3 * 8 * pairs / MB)
+    """Fixed points of one spectrum over n, and parts of the error."""
+    point = _spectral_point(p, _levels(p["target"]))
+    return Work(added({"start theory": 1}, times(len(p["sizes"]), point)), BASE_MB + PAIRS_MB)
 
 
-def _resolved(p: Parameters, dim: int) -> float:
-    """Modes with an interval of their own at the largest n: all where n is not the regime's own."""
-    if p["regime"] == "fixed" and "points" not in p:
-        return dim
-    share = 0.65 if p["regime"] == "fixed" else 0.33
-    return dim * min(1.0, share * (p["target"].get("spectral_exponent", 1) - 0.25))
+@model("singlehead/exponents")
+def exponents(p: Parameters) -> Work:
+    """Fixed points of all regimes, channels and dimensions; modes alone are merged to levels."""
+    units: dict[str, float] = {"start theory": 1}
+    alone = p["modes"] == "independent"
+    for dim in p["dims"]:
+        given = p | {"target": {"dim": dim}}
+        levels = min(dim, MERGED) if alone else dim
+        for channel in p["channels"]:
+            if alone:
+                point = _sweeps(given | {"channel": channel, "target": {"dim": 0}}, SWEEPS)
+                point = added(point, {"mode alone": SWEEPS * levels})
+            else:
+                point = _spectral_point(given | {"channel": channel}, levels)
+            units = added(units, times(3 * p["points"], point))
+    return Work(units, BASE_MB + PAIRS_MB + 20 * 8 * max(p["dims"]) / MB)
+
+
+def _spectral_point(p: Parameters, levels: int) -> dict[str, float]:
+    """A fixed point, and the replicon: pairs of nodes above and below the threshold."""
+    target = {"target": {"dim": levels}}
+    pairs = (INTERVAL_NODES * levels) ** 2 / 8
+    return added(_sweeps(p | target, SWEEPS), {"node pairs": pairs})
+
+
+def _levels(target: Parameters) -> int:
+    """Distinct eigenvalues of a target."""
+    return len(target["levels"]) + 1 if "levels" in target else _dim(target)
 
 
 def _training(p: Parameters, lams: Sequence[float], optimizer: str = "lbfgs") -> Work:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 Exponent = Annotated[Number, Field(gt=0.5)]
 """A spectral exponent gamma."""
 
+Dimension = Annotated[Count, Field(ge=20)]
+"""Dimension d of a target."""
+
 
 class PowerLaw(FigureSection):
     """Keys of the theory of power-law targets."""
 
     noise: Positive = physics(0.5, "Delta, the variance of the noise inside the label softmax.")
-    dim: Annotated[Count, Field(ge=20)] = size(300, "Dimension d of the theory's targets.")
     nodes: Annotated[Count, Field(ge=8, multiple_of=2)] = size(
         14, "Quadrature points per axis of the output channel (even)."
     )
@@ -76,26 +78,17 @@ def theory(
     section: PowerLaw,
     target: dict[str, Any],
     regime: str,
-    sizes: Sequence[float] | int,
+    sizes: Sequence[float],
     *,
     lam_eff: float | None = None,
-    channel: str = "softmax",
 ) -> Experiment:
-    """Theory of one target at given n, or at so many of the regime's own."""
-    at = {"points": sizes} if isinstance(sizes, int) else {"sizes": list(sizes)}
-    gamma = target.get("spectral_exponent", 0)
+    """Theory of one target at given n."""
+    shared = {"target": target, "noise": section.noise, "nodes": section.nodes}
+    gamma = target.get("spectral_exponent")
     return Experiment(
         "singlehead/scaling",
-        {
-            "target": target,
-            "channel": channel,
-            "noise": section.noise,
-            "regime": regime,
-            "lam_eff": lam_eff,
-            "nodes": section.nodes,
-            **at,
-        },
-        slug=f"{channel}-{regime}-gamma{gamma:g}",
+        shared | {"regime": regime, "lam_eff": lam_eff, "sizes": list(sizes)},
+        slug=f"{regime}-{'levels' if gamma is None else f'gamma{gamma:g}'}",
     )
 
 
@@ -134,6 +127,14 @@ def eigenvalues(gamma: float, dim: int) -> np.ndarray:
     """sqrt(d) i^-gamma/norm, descending."""
     values = np.arange(1, dim + 1.0) ** -gamma
     return values / np.sqrt(np.mean(values**2))
+
+
+def squared_overlap(data: Mapping[str, np.ndarray], eigenvalue: float) -> np.ndarray:
+    """``1 - b^2/(a l)^2`` [n] of a mode that is kept, else zero."""
+    with np.errstate(invalid="ignore"):
+        signal = data["a"] * eigenvalue
+        kept = (signal > data["b"]) & (signal + data["b"] ** 2 / signal > data["threshold"])
+        return np.where(kept, 1 - (data["b"] / signal) ** 2, 0.0)
 
 
 def around(sizes: Sequence[float], points: int) -> list[float]:
@@ -198,13 +199,21 @@ class Recovery:
         ]
 
     def measured(self, quantity: str) -> np.ndarray:
-        """[instance, a] of ``excess``, above the samples' own floor, or of a part or their sum."""
+        """[instance, a] of ``excess``, above the samples' own floor, ``learnt``, the sum over modes
+        of what S holds of them, or of a part or the sum of parts."""
         if quantity == "excess":
             return self.values("test_error") - self.values("test_error_floor")
+        if quantity == "learnt":
+            return self.values("captured").sum(-1)
         return np.array([getattr(parts, quantity) for parts in self.parts()]).T
 
     def expected(self, quantity: str) -> np.ndarray:
         """Theory [a] of the same."""
+        if quantity == "learnt":
+            gamma = self.trained[0].parameters["data"]["target"]["spectral_exponent"]
+            data = {name: self.predicted(name) for name in ("a", "b", "threshold")}
+            modes = eigenvalues(gamma, self.dim)
+            return np.sum([squared_overlap(data, mode) for mode in modes], axis=0)
         if quantity != "total":
             return self.predicted(quantity)
         return sum(self.predicted(name) for name in ("over", "under", "approximation"))

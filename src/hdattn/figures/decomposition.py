@@ -11,6 +11,7 @@ from hdattn.fields import Positive, PositiveGrid, PositiveList, physics, size
 from hdattn.figures import style
 from hdattn.figures._curves import add_rows
 from hdattn.figures._powerlaw import (
+    Dimension,
     Exponent,
     Recovery,
     SimulatedPowerLaw,
@@ -41,6 +42,7 @@ class Section(SimulatedPowerLaw):
     lam_eff: Positive | None = physics(
         None, "A constant lambda_eff in place of the one that grows as sqrt(n)."
     )
+    dim: Dimension = size(300, "Dimension d of the theory's target.")
     sizes: PositiveGrid = size((1e3, 1e5, 1e7), "Sample sizes n of the theory.")
     alphas: PositiveList = size((0.2, 0.8), "Sample ratios n/d^2 that are trained.")
 
@@ -53,7 +55,7 @@ def experiments(section: Section, seed: int) -> dict[str, list[Experiment]]:
     roles = {"theory": [theory(s, power_law(gamma, s.dim), regime, s.sizes, **chosen)]}
     for dim in (s.simulated_dim, s.small_dim):
         sizes = [alpha * dim**2 for alpha in s.alphas]
-        grid = around(sizes, 11)
+        grid = around(sizes, 30)
         roles[f"own {dim}"] = [theory(s, power_law(gamma, dim), regime, grid, **chosen)]
         roles[f"trained {dim}"] = simulations(
             s, seed, gamma, s.alphas, dim=dim, regime=regime, **chosen

@@ -69,16 +69,15 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
             for dim in (section.simulated_dim, section.small_dim)
         )
         _ranks(axes[index], simulated, gamma, drawing)
-        _universal(axes[3], axes[4], simulated, gamma, style.SERIES[index], drawing)
+        _universal(axes[3:], simulated, gamma, style.SERIES[index], drawing)
         for one in (simulated, small):
             what = f"L-BFGS or its theory, gamma = {gamma:g}, d = {one.dim}"
             drawing.flagged += one.complaints(what)
         rows = simulated.validation("powerlaw_spectra", "total", f"gamma={gamma:g}", small)
         drawing.validation += rows
-    _curves(axes[3], axes[4])
+    _curves(axes[3:])
     for axis in axes[len(section.spectral_exponents) : 3]:
         axis.set_visible(False)
-    axes[5].set_visible(False)
     return drawing
 
 
@@ -113,34 +112,41 @@ def _ranks(axis: Axes, simulated: Recovery, gamma: float, drawing: Drawing) -> N
     axis.legend(fontsize=6, loc="lower left")
 
 
-def _universal(left: Axes, right: Axes, simulated, gamma: float, colour: str, drawing) -> None:
-    """Outliers of R and overlaps of all modes and n, against a l/b."""
+def _universal(axes: list[Axes], simulated, gamma: float, colour: str, drawing) -> None:
+    """Outliers of R, overlaps, and the target seen by the eigenvectors of S, against a l/b."""
     modes = eigenvalues(gamma, simulated.dim)
-    values = simulated.values("eigenvalues")[..., ::-1]
-    overlaps = simulated.values("overlap")[..., ::-1]
+    values, overlaps, seen = (
+        simulated.values(name)[..., ::-1] for name in ("eigenvalues", "overlap", "seen")
+    )
     a, b, t = (simulated.predicted(name) for name in ("a", "b", "threshold"))
     for i in range(len(a)):
         x = a[i] * modes / b[i]
         kept = x > 0.5
+        measured = {
+            "outlier": (values[:, i].mean(0) + t[i]) / b[i],
+            "overlap": overlaps[:, i].mean(0),
+            "seen": np.where(values[:, i] > 0, seen[:, i], 0).mean(0) / modes,
+        }
         label = rf"$\gamma={gamma:g}$" if i == 0 else None
-        height = (values[:, i].mean(0) + t[i]) / b[i]
         look = {"color": colour, "markersize": 3, "label": label}
-        left.plot(x[kept], height[kept], ".", **look)
-        overlap = overlaps[:, i].mean(0)
-        right.plot(x[kept], overlap[kept], ".", **look)
-        columns = {"signal": x[kept], "outlier": height[kept], "overlap": overlap[kept]}
+        for axis, column in zip(axes, measured.values(), strict=True):
+            axis.plot(x[kept], column[kept], ".", **look)
+        columns = {name: column[kept] for name, column in measured.items()}
         where = {"gamma": gamma, "alpha": simulated.alphas[i]}
-        add_rows(drawing, series="modes", **where, **columns)
+        add_rows(drawing, series="modes", **where, signal=x[kept], **columns)
 
 
-def _curves(left: Axes, right: Axes) -> None:
+def _curves(axes: list[Axes]) -> None:
     """Theory: x + 1/x and 1 - 1/x^2 above x = 1."""
     x = np.geomspace(1, 60, 200)
-    style.theory(left, x, x + 1 / x, style.BLACK, label="$x+1/x$")
-    style.theory(right, x, 1 - x**-2, style.BLACK, label="$1-1/x^2$")
-    left.set(xscale="log", yscale="log", ylabel="eigenvalue of $R$ over $b$", xlim=(0.5, 60))
-    right.set(xscale="log", ylabel="squared overlap", xlim=(0.5, 60))
-    for axis in (left, right):
+    style.theory(axes[0], x, x + 1 / x, style.BLACK, label="$x+1/x$")
+    for axis in axes[1:]:
+        style.theory(axis, x, 1 - x**-2, style.BLACK, label="$1-1/x^2$")
+        axis.set(xscale="log", xlim=(0.5, 60), ylim=(-0.03, 1.1))
+    axes[0].set(xscale="log", yscale="log", ylabel="eigenvalue of $R$ over $b$", xlim=(0.5, 60))
+    axes[1].set_ylabel("squared overlap")
+    axes[2].set_ylabel(r"$v^TS_0v/\ell_i$")
+    for axis in axes:
         style.threshold(axis, 1, "emergence")
         axis.set_xlabel(r"$x=a\,\ell_i/b$")
         axis.legend(loc="best", fontsize=6)

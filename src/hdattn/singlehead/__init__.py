@@ -23,7 +23,10 @@ __getattr__, __dir__, __all__ = lazy_names(
         "trajectory": "Trajectory bayes_optimal_trajectory state_evolution_trajectory",
         "regularisation": "best_lambda",
         "decomposition": "Decomposition decompose decompose_matrix",
-        "scaling": "ScalingCurve fit_exponent independent_modes scaling_curve",
+        "exponents": "Fit fit_exponent predicted_exponent",
+        "independent": "IndependentModes",
+        "regimes": "Penalties",
+        "scaling": "ScalingCurve measure_exponent scaling_curve",
         "linear_output": "LinearOutput",
     },
 )

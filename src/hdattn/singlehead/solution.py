@@ -13,6 +13,7 @@ from hdattn.singlehead.population import attention_error, error_floor, least_on_
 from hdattn.singlehead.problem import Problem
 
 JUMPY = 1e-3  # jump probability from which a point is flagged
+ROUNDING = 1e-6  # of a rank fraction: a full rank comes out as 1 + 1e-8 by quadrature
 
 
 @dataclass(frozen=True)
@@ -163,7 +164,7 @@ def _flags(solution: Solution) -> list[str]:
     if solution.replicon >= 1:
         flags.append(f"replicon {solution.replicon:.3g}: the replica-symmetric theory is unstable")
     problem = solution.problem
-    if problem.penalty == "nuclear" and solution.rank_fraction > problem.kappa:
+    if problem.penalty == "nuclear" and solution.rank_fraction > problem.kappa * (1 + ROUNDING):
         flags.append(
             f"rank above kappa: the theory is that of a wider student, p/d of at least "
             f"{solution.rank_fraction:.4g}; it does not tell the errors and the spectrum of this "

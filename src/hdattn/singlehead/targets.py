@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,13 +104,14 @@ class Spectrum:
         return np.zeros_like(x)
 
     def __eq__(self, other):
-        return isinstance(other, Spectrum) and np.array_equal(self.eigenvalues, other.eigenvalues)
+        alike = type(other) is type(self)
+        return alike and np.array_equal(self.eigenvalues, other.eigenvalues)
 
     def __hash__(self):
-        return hash(self.eigenvalues.tobytes())
+        return hash((type(self), self.eigenvalues.tobytes()))
 
     def __repr__(self):
-        return f"Spectrum(dim={self.dim}, Q0={self.Q0:.6g})"
+        return f"{type(self).__name__}(dim={self.dim}, Q0={self.Q0:.6g})"
 
 
 def _merge(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -132,27 +133,40 @@ def power_law(spectral_exponent: float, dim: int) -> Spectrum:
     return Spectrum(values / np.sqrt(np.mean(values**2)))
 
 
+def few_levels(levels: Sequence[float], multiplicities: Sequence[int], dim: int) -> Spectrum:
+    """Target of some levels of so many modes each, the other modes zero, scaled to Q0 = 1."""
+    if len(levels) != len(multiplicities) or sum(multiplicities) > dim:
+        raise UserError(
+            f"multiplicities {list(multiplicities)}: give one for each of {list(levels)}, "
+            f"with a sum of at most dim = {dim}"
+        )
+    values = np.zeros(int(dim))
+    values[: sum(multiplicities)] = np.repeat(levels, multiplicities)
+    return Spectrum(values / np.sqrt(np.mean(values**2)))
+
+
 KINDS = {
-    "mp": (MarchenkoPastur, "kappa0"),
-    "powerlaw": (power_law, "spectral_exponent"),
-    "eigenvalues": (Spectrum, "eigenvalues"),
+    "mp": (MarchenkoPastur, {"kappa0"}),
+    "powerlaw": (power_law, {"spectral_exponent", "dim"}),
+    "eigenvalues": (Spectrum, {"eigenvalues"}),
+    "levels": (few_levels, {"levels", "multiplicities", "dim"}),
 }
-"""Kinds of target: what makes them, and its key in ``{"kind": ..., key: ...}``."""
+"""Kinds of target: what makes them, and its keys in ``{"kind": ..., key: ...}``."""
 
 
 def limit_target(target: Mapping[str, Any], dim: int | None = None) -> MarchenkoPastur | Spectrum:
     """Target of a dictionary: see :data:`KINDS`.
 
-    A power law needs a dimension: ``dim``, or the dictionary's. Raises UserError on other keys.
+    Power laws and levels need a dimension: ``dim``, or the dictionary's. Raises UserError on
+    other keys.
     """
     kind = target.get("kind")
     if kind not in KINDS:
         raise UserError(f"target kind {kind!r}: choose from {', '.join(KINDS)}")
-    make, key = KINDS[kind]
+    make, expected = KINDS[kind]
     options = {name: value for name, value in target.items() if name != "kind"}
-    if kind == "powerlaw" and dim is not None:
+    if "dim" in expected and dim is not None:
         options.setdefault("dim", dim)
-    expected = {key, "dim"} if kind == "powerlaw" else {key}
     if set(options) != expected:
         keys = ", ".join(sorted(expected))
         raise UserError(f"target {dict(target)}: a target of kind {kind} has {keys}, nothing else")

@@ -26,7 +26,7 @@ RULES = {
         *("multihead/pruning", "multihead/deactivation"),
         *("singlehead/bayes_optimal", "singlehead/best_regularisation"),
         *("singlehead/amp_state_evolution", "singlehead/ridgeless", "singlehead/thresholds"),
-        "singlehead/scaling",
+        *("singlehead/scaling", "singlehead/exponents"),
     ),
     "train": (
         *("multihead/sgd", "singlehead/erm", "singlehead/erm_path", "singlehead/amp"),

@@ -2,7 +2,7 @@
 
 Parameters: ``data, seed, block, block_size`` of the data experiment (the input ``data``), and
 ``alphas, regime, lam_eff, nodes, kappa, beta, test_samples``; the weight decay at each alpha is
-that of :mod:`hdattn.singlehead.scaling` for the regime.
+that of :mod:`hdattn.singlehead.regimes` for the regime.
 
 The scores of a power law are not Gaussian, so that the floor of the theory is not that of the
 samples: ``test_error_floor`` is the least error of c S0 on the very test samples.
@@ -19,12 +19,13 @@ from scipy.optimize import minimize_scalar
 from hdattn.singlehead.attention import Array, scores, softmax_rows
 from hdattn.singlehead.erm import draw_start, fit
 from hdattn.singlehead.problem import Problem
-from hdattn.singlehead.scaling import Penalties
+from hdattn.singlehead.regimes import Penalties
 from hdattn.singlehead.targets import limit_target
 from hdattn.steps.singlehead.data import instances, stream, teacher
 from hdattn.steps.singlehead.erm import training_loss
 from hdattn.store import Dataset, Record, Result
 
+NEGLIGIBLE = 1e-4  # eigenvalues of S, in units of the largest, that training has yet to push to 0
 NAMES = {
     "lam": "weight decay",
     "Q": "overlap Tr S^2/d",
@@ -37,6 +38,7 @@ NAMES = {
     "eigenvalues": "eigenvalues of S, ascending",
     "seen": "v^T S0 v of the eigenvectors v of S",
     "overlap": "squared overlap of the i-th eigenvectors of S and S0, ascending",
+    "captured": "squared projection of the i-th eigenvector of S0 on the range of S, ascending",
 }
 
 
@@ -54,6 +56,7 @@ class Recovered(NamedTuple):
     eigenvalues: Array
     seen: Array
     overlap: Array
+    captured: Array
 
 
 def run(parameters: dict[str, Any], inputs: dict[str, Record]) -> Result:
@@ -93,7 +96,7 @@ def _train(parameters: Mapping[str, Any], data: Record, position: int, alpha: fl
     )
     S, S0 = fitted.S, teacher(data, position).S0
     values, vectors = np.linalg.eigh(S)
-    modes = np.linalg.eigh(S0)[1]
+    projections = (vectors.T @ np.linalg.eigh(S0)[1]) ** 2
     x, y = stream(data, position, "test").rows(0, parameters["test_samples"])
     beta, truth = parameters["beta"], scores(x, S0)
     losses, least = _losses(y, beta * scores(x, S)), _floor(y, beta * truth)
@@ -108,7 +111,8 @@ def _train(parameters: Mapping[str, Any], data: Record, position: int, alpha: fl
         bool(fitted.converged),
         values,
         np.einsum("ij,ij->j", vectors, S0 @ vectors),
-        np.einsum("ij,ij->j", vectors, modes) ** 2,
+        np.diagonal(projections).copy(),
+        projections[values > NEGLIGIBLE * values[-1]].sum(0),
     )
 
 

@@ -1,9 +1,7 @@
 """Theory of a target with given eigenvalues over a grid of sample sizes n.
 
-Parameters: ``target`` (with its dimension), ``channel`` ("softmax", "linear" or "independent", the
-linear output without repulsion of modes), ``noise, regime, lam_eff`` (None: the regime's own),
-``sizes, nodes``. With ``points`` in place of ``sizes``, a power law gets its regime's own sizes,
-and its exponent is fitted. The softmax's error is decomposed, against noisy and clean labels.
+Parameters: ``target`` (with its dimension), ``noise, regime, lam_eff`` (None: the regime's own),
+``sizes, nodes``. The error is decomposed, against noisy and clean labels.
 """
 
 from __future__ import annotations
@@ -15,12 +13,8 @@ import numpy as np
 from hdattn.errors import UserError
 from hdattn.singlehead.decomposition import decompose
 from hdattn.singlehead.problem import Problem
-from hdattn.singlehead.scaling import (
-    Penalties,
-    fit_exponent,
-    independent_modes,
-    scaling_curve,
-)
+from hdattn.singlehead.regimes import Penalties
+from hdattn.singlehead.scaling import scaling_curve
 from hdattn.singlehead.solution import Solution
 from hdattn.singlehead.targets import Spectrum, limit_target
 from hdattn.steps.singlehead.state_evolution import FIELDS
@@ -38,7 +32,6 @@ PARTS = {
     "scale": "scale c at which training saturates",
     "recovered": "number of learnt modes",
 }
-ROUNDING = 1e-6  # of the mass of the spectrum
 SATURATION = ("scale", "q_hat", "v_hat")
 CLEAN = ("mismatch", "excess", "rescale", "slope")
 
@@ -48,36 +41,19 @@ def run(parameters: dict[str, Any], inputs: dict[str, Record]) -> Result:
     target = limit_target(parameters["target"])
     if not isinstance(target, Spectrum):
         raise UserError("target: scaling laws need a power law or a list of eigenvalues")
-    noise, lam_eff = parameters["noise"], parameters["lam_eff"]
-    if parameters["channel"] == "independent":
-        sizes = np.array(parameters["sizes"], float)
-        n = Dataset(sizes, "number of samples", "n", ("n",))
-        values = target.eigenvalues
-        errors = [independent_modes(values, s / target.dim**2, noise, lam_eff) for s in sizes]
-        return Result({"n": n, "excess": _column(errors, "Q0 - 2 M + Q")})
-    problem, regime = Problem(1.0, 1.0, target=target, noise=noise), parameters["regime"]
-    options = {"channel": parameters["channel"], "nodes": int(parameters["nodes"])}
-    law = Penalties(problem, **options)
-    gamma = parameters["target"].get("spectral_exponent")
-    fitted = "points" in parameters
-    sizes = law.sizes(regime, gamma, parameters["points"]) if fitted else parameters["sizes"]
-    curve = scaling_curve(problem, sizes, regime, lam_eff=lam_eff, **options)
+    problem = Problem(1.0, 1.0, target=target, noise=parameters["noise"])
+    nodes = int(parameters["nodes"])
+    law = Penalties(problem, nodes=nodes)
+    options = {"lam_eff": parameters["lam_eff"], "nodes": nodes}
+    curve = scaling_curve(problem, parameters["sizes"], parameters["regime"], **options)
     at_end = [getattr(law.saturation, name) for name in SATURATION]
     datasets = {
         "n": Dataset(curve.sizes, "number of samples", "n", ("n",)),
         "saturation": Dataset(np.array(at_end), ", ".join(SATURATION), axes=("name",)),
         **_solved(curve.solutions),
     }
-    if fitted:
-        fit = fit_exponent(curve.sizes, curve.excess, law.window(regime, gamma))
-        pair = np.array([fit.exponent, fit.error])
-        datasets["exponent"] = Dataset(pair, "exponent of the excess, and its error", axes=("of",))
-        window = np.array(fit.window)
-        datasets["window"] = Dataset(window, "n between which it is fitted", axes=("end",))
-    datasets["excess"] = _column(curve.excess, PARTS["excess"])
     datasets["local_exponent"] = _column(curve.local_exponent, "-d log excess/d log n")
-    if parameters["channel"] == "softmax":
-        datasets |= _parts(curve.solutions)
+    datasets |= _parts(curve.solutions)
     return Result(
         datasets,
         converged=curve.converged,
@@ -97,18 +73,16 @@ def _solved(solutions: list[Solution]) -> dict[str, Dataset]:
         for name in SOLVED
     }
     datasets["lam"] = _column([s.problem.lam for s in solutions], "weight decay")
-    datasets["flags"] = _column(["; ".join(_doubts(s)) for s in solutions], "what to distrust")
+    datasets["flags"] = _column([doubts(s) for s in solutions], "what to distrust")
     channels = [s.input_channel or (np.nan,) * 3 for s in solutions]
     for name, column in zip(("a", "b", "threshold"), zip(*channels, strict=True), strict=True):
         datasets[name] = _column(column, f"{name} of (a S0 + b Z - threshold)_+", allow_nan=True)
     return datasets
 
 
-def _doubts(solution: Solution) -> list[str]:
-    """Flags, but for S = 0, expected at small n, and a full rank that rounding puts above kappa."""
-    full = solution.rank_fraction < 1 + ROUNDING
-    harmless = ("S = 0", "rank above kappa") if full else ("S = 0",)
-    return [flag for flag in solution.flags if not flag.startswith(harmless)]
+def doubts(solution: Solution) -> str:
+    """Flags, but for S = 0, expected at small n."""
+    return "; ".join(flag for flag in solution.flags if not flag.startswith("S = 0"))
 
 
 def _parts(solutions: list[Solution]) -> dict[str, Dataset]:
