@@ -62,7 +62,8 @@ def test_the_parts_add_up_to_the_excess(figure_project):
 
 
 def test_modes_emerge_in_steps(figure_project):
-    few = {"levels_sizes": np.geomspace(3e4, 1e13, 20).tolist()}
+    # 12 nodes: with 8 the quadrature ends the fall of the error at 1e-6
+    few = {"levels_sizes": np.geomspace(8e4, 1e13, 16).tolist(), "nodes": 12}
     records, drawing = drawn(emergence, figure_project, SIMULATED | THEORY | few)
     data = records["theory"][0].datasets
     modes = np.arange(1, 61.0) ** -1
@@ -71,14 +72,18 @@ def test_modes_emerge_in_steps(figure_project):
     assert np.all(np.diff(points[inside]) > 0) and inside.sum() > 5
     # a mode is counted from where the interpolated noise falls below it
     expected = [int((points[inside] <= n).sum()) for n in data["n"][:-1]]
-    assert np.abs(data["recovered"][:-1] - (expected + (~inside[:1]).sum())).max() <= 1
+    before = int(np.argmax(inside))  # modes that have emerged by the first n
+    assert np.abs(data["recovered"][:-1] - expected - before).max() <= 1
     many, single = (record.datasets for record in records["levels"])
     assert set(many["recovered"]) <= {0, 1, 101, 10101}
     assert set(single["recovered"]) <= {0, 1, 2, 3}
     # with 100 times as many modes in the next level the error waits for it, with one it does not
-    flat, steep = many["local_exponent"], single["local_exponent"]
-    between = (many["recovered"] == 1) | (many["recovered"] == 101)
-    assert flat[between].min() < 0.15 and steep[(single["recovered"] > 0)].min() > 0.6
+    flat, steep = (
+        levels["local_exponent"][np.isin(levels["recovered"], learnt)]
+        for levels, learnt in ((many, (1, 101)), (single, (1, 2)))
+    )
+    # .15 to .23 on the plateaus, which last a factor of 25 in n; .88 to 1 without them
+    assert flat.min() < 0.3 and flat.max() > 0.7 and steep.min() > 0.8
     rows = [r for r in drawing.table if r["series"].startswith("L-BFGS") and r.get("mode") == 1]
     for row in rows:
         # the strongest mode is far above the noise
