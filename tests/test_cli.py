@@ -99,7 +99,7 @@ def test_scaling_prints_a_curve_and_its_exponent(answer):
 
 def test_scaling_takes_sizes_and_says_where_nothing_is_learnt(command):
     line = "singlehead scaling --gamma 1.5 --dim 60 --regime fixed --channel linear"
-    sizes = "1e3,2e5,2.5e5,3e5,3.5e5,4e5"
+    sizes = "1e3,6e5,1e6,2e6,3e6,4e6"
     status, out, err = command(f"{line} --sizes {sizes} --json")
     assert status == 0 and "no solution but S = 0 for n up to 1000" in err and err.count("\n") == 1
     assert json.loads(out)["n"] == [float(size) for size in sizes.split(",")]
@@ -489,7 +489,7 @@ BAD = [
     ("singlehead scaling --gamma 1 --dim 90 --lam 1", ["--lam: the optimal regime"]),
     ("singlehead scaling --gamma 1 --dim 90 --noise 0", ["noise = 0: scaling laws are those of"]),
     ("singlehead scaling --gamma 1 --dim 90 --sizes 9,1e3", ["a slope needs 4: give more of them"]),
-    ("singlehead scaling --gamma .6 --dim 9", ["too short for a slope at dim = 9; give a larger"]),
+    ("singlehead scaling --gamma .6 --dim 9 --regime fixed", ["too short for a slope at dim = 9; give a larger"]),
     ("singlehead density --alpha 1 --points 1", ["--points: 1 will not do"]),
     ("singlehead thresholds --alpha 1", ["--alpha: no such option"]),
     (f"{TRAIN} --optimizer sgd", ["--optimizer"]),

@@ -64,7 +64,8 @@ def test_the_map_has_its_boundaries(figure_project):
     with style.context():
         figure = style.new_figure()
         drawing = phase_diagram.draw(figure, records, s)
-    assert len(drawing.table) == 6 and drawing.flagged == []
+    # two penalties and the line t = 2b at three n
+    assert len(drawing.table) == 9 and drawing.flagged == []
     lines = phase_diagram.boundaries(s, records["theory"][0].datasets["saturation"])
     strong = [r for r in drawing.table if r["lam"] == 30]
     # S vanishes where lambda is well above the line of the first mode, and is full well below

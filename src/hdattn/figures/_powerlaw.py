@@ -199,8 +199,10 @@ class Recovery:
         ]
 
     def measured(self, quantity: str) -> np.ndarray:
-        """[instance, a] of ``excess``, above the samples' own floor, ``learnt``, the sum over modes
-        of what S holds of them, or of a part or the sum of parts."""
+        """[instance, a] of what is stored, of ``excess``, above the samples' own floor, ``learnt``,
+        the sum over modes of what S holds of them, or of a part or the sum of parts."""
+        if quantity in self.trained[0].datasets:
+            return self.values(quantity)
         if quantity == "excess":
             return self.values("test_error") - self.values("test_error_floor")
         if quantity == "learnt":

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 MODEL = "singlehead"
 TITLE = "Scaling laws of power-law targets"
 DEVIATIONS = {
-    "test error": ("test_error", "test_error", style.GREY),
-    "floor $E_0$": ("test_error_floor", "test_error_floor", style.VERMILLION),
-    "excess above own $E_0$": ("excess", "excess", style.BLUE),
-    r"$\|S-cS_0\|^2$": ("total", "total", style.GREEN),
+    "test error": ("test_error", style.GREY),
+    "floor $E_0$": ("test_error_floor", style.VERMILLION),
+    "excess above own $E_0$": ("excess", style.BLUE),
+    r"$\|S-cS_0\|^2$": ("total", style.GREEN),
 }
 """Measured quantities beside theory's, and their colours."""
 
@@ -121,10 +121,9 @@ def _simulation(axis: Axes, simulated: Recovery, drawing: Drawing) -> None:
 
 def _deviations(axis: Axes, simulated: Recovery, drawing: Drawing) -> None:
     """What scores that are not Gaussian change, relative to the theory, which takes them to be."""
-    for label, (quantity, expected, colour) in DEVIATIONS.items():
-        mean, error = (
-            part / simulated.expected(expected) for part in simulated.mean_and_error(quantity)
-        )
+    for label, (quantity, colour) in DEVIATIONS.items():
+        expected = simulated.expected(quantity)
+        mean, error = (part / expected for part in simulated.mean_and_error(quantity))
         look = {"method": "lbfgs", "label": label, "flagged": simulated.flagged}
         style.simulation(axis, simulated.alphas, mean - 1, error, colour, **look)
         columns = {"deviation": mean - 1, "standard_error": error, "n": simulated.sizes}
