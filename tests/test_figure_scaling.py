@@ -42,7 +42,7 @@ def test_slopes_are_drawn_and_training_agrees(figure_project):
         drawing = scaling.draw(figure, records, s)
     assert all(axis.get_xlabel() and axis.get_ylabel() for axis in figure.axes)
     assert drawing.flagged == []
-    fits = [r for r in drawing.table if r["series"].endswith(", fit")]
+    fits = [r for r in drawing.table if r["series"].startswith("fit")]
     assert len(fits) == 2 * 3 * 3
     for fit in fits:
         # a window of d = 60 is short: drift of order d^-1 times a constant of order one; with a
