@@ -109,7 +109,7 @@ def test_outliers_lie_on_the_curve(figure_project):
     "module, changes",
     [
         (decomposition, SIMULATED | THEORY),
-        (emergence, SIMULATED | THEORY | {"separated_sizes": [100, 3e3, 1e5, 3e6]}),
+        (emergence, SIMULATED | THEORY | {"levels_sizes": [1e5, 1e7, 1e9]}),
         (powerlaw_spectra, SIMULATED | {"spectral_exponents": [1.5]}),
     ],
 )

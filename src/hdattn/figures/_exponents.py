@@ -67,6 +67,10 @@ class Exponents:
         """Values [dim, ...] of a channel and a regime."""
         return self.record.datasets[name][CHANNELS.index(channel), list(REGIMES).index(regime)]
 
+    def doubtful(self, channel: str, regime: str) -> np.ndarray:
+        """Points [dim, n] that are not to be trusted."""
+        return ~self.at("converged", channel, regime) | (self.at("flags", channel, regime) != "")
+
     def predicted(self, regime: str) -> float:
         """Exponent as d grows."""
         return float(self.record.datasets["predicted"][list(REGIMES).index(regime)])
@@ -89,9 +93,9 @@ class Exponents:
     def _write_one(self, drawing: Drawing, suffix: str, where: dict, k: int) -> None:
         channel, regime = where["channel"], where["regime"]
         curve = {name: self.at(name, channel, regime)[k] for name in ("n", "excess", "lam")}
-        flags = self.at("flags", channel, regime)[k]
+        bad = self.doubtful(channel, regime)[k]
         local = -np.gradient(np.log(curve["excess"]), np.log(curve["n"]), edge_order=2)
-        more = {"local_exponent": local, "flagged": flags != ""}
+        more = {"local_exponent": local, "flagged": bad}
         add_rows(drawing, series=f"theory{suffix}", **where, **curve, **more)
         exponent, error, window = (
             self.at(name, channel, regime)[k] for name in ("exponent", "error", "window")
@@ -102,8 +106,7 @@ class Exponents:
         add_rows(drawing, series=f"fit{suffix}", **where, **fit, **ends, **rest)
         what = ", ".join(f"{name} {value}" for name, value in where.items())
         drawing.flagged += [
-            f"theory{suffix}, {what}: not to be trusted at n = {n:.4g}"
-            for n in curve["n"][flags != ""]
+            f"theory{suffix}, {what}: not to be trusted at n = {n:.4g}" for n in curve["n"][bad]
         ]
 
 
@@ -111,12 +114,11 @@ def curves(axis: Axes, regime: str, found: Sequence[Exponents]) -> None:
     """Lines: softmax at the first dimension; dotted: linear output; black: fits of the softmax."""
     for exponents, colour in zip(found, style.SERIES, strict=False):
         for channel in CHANNELS:
-            n, excess, flags = (
-                exponents.at(name, channel, regime)[0] for name in ("n", "excess", "flags")
-            )
+            n, excess = (exponents.at(name, channel, regime)[0] for name in ("n", "excess"))
+            bad = exponents.doubtful(channel, regime)[0]
             look = {} if channel == "softmax" else {"linestyle": ":", "linewidth": 0.9}
             label = _label(exponents, regime) if channel == "softmax" else None
-            style.theory(axis, n, excess, colour, label=label, flagged=flags != "", **look)
+            style.theory(axis, n, excess, colour, label=label, flagged=bad, **look)
         _slope(axis, exponents, regime)
     axis.set(xscale="log", yscale="log", xlabel="samples $n$", ylabel="excess error")
     dim = rf"$d={found[0].dims[0]}$"

@@ -24,6 +24,7 @@ MEASURED = {
     "excess": ("test error above the least on the ray; linear output: Q0 - 2 M + Q", "point"),
     "lam": ("weight decay", "point"),
     "flags": ("what to distrust", "point"),
+    "converged": ("whether the solver converged", "point"),
     "window": ("n between which the exponent is fitted", "end"),
     "exponent": ("fitted exponent of the excess",),
     "error": ("error of the exponent",),
@@ -51,7 +52,7 @@ def run(parameters: dict[str, Any], inputs: dict[str, Record]) -> Result:
         datasets[name] = Dataset(values, long_name, axes=(*axes, *more))
     return Result(
         datasets,
-        converged=all(point["converged"] for point in points),
+        converged=bool(datasets["converged"].values.all()),
         residual=max(point["residual"] for point in points),
     )
 
@@ -71,6 +72,6 @@ def _measure(parameters: dict[str, Any], channel: str, regime: str, dim: int) ->
         "exponent": fit.exponent,
         "error": fit.error,
         "window": fit.window,
-        "converged": curve.converged,
+        "converged": [s.converged for s in curve.solutions],
         "residual": max(s.residual for s in curve.solutions),
     }
