@@ -43,21 +43,22 @@ class Configuration:
 
 
 class Sources:
-    """Where a key was set: the last file that holds its present value, else the command line."""
+    """Where a key was set: the last file that holds its present value, else ``elsewhere``."""
 
     def __init__(self, files: Sequence[tuple[str, Mapping[str, Any]]] = ()):
         self.files = list(files)
+        self.elsewhere = "--config"  # of Snakemake; another caller says where its keys come from
 
     def name(self, merged: Mapping[str, Any], keys: Sequence[Any]) -> str:
-        """Name of the file that set ``keys``, or ``--config``."""
+        """Name of the file that set ``keys``, or ``elsewhere``."""
         for depth in range(len(keys), 0, -1):
             value = _lookup(merged, keys[:depth])
             for name, content in reversed(self.files):
                 if value is not _ABSENT and _same(_lookup(content, keys[:depth]), value):
                     return name
             if value is not _ABSENT:
-                return "--config"
-        return self.files[0][0] if self.files else "--config"
+                return self.elsewhere
+        return self.files[0][0] if self.files else self.elsewhere
 
 
 _ABSENT = object()

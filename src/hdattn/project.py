@@ -26,6 +26,7 @@ def is_configured(directory: Path) -> bool:
 def catalogue_of(directory: Path, scale: str | None = None, names: str = "all") -> Catalogue:
     """Figures, by default all, at one scale, by default the configured one."""
     merged, sources = read_files(directory / file for file in FILES)
+    sources.elsewhere = "command line"
     asked = {"figures": names} if scale is None else {"figures": names, "scale": scale}
     return Catalogue(configuration.load({**merged, **asked}, sources))
 

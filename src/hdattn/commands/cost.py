@@ -9,6 +9,7 @@ import click
 
 from hdattn.commands.output import aligned, emit
 from hdattn.commands.parsing import Command, as_json, option
+from hdattn.commands.values import COUNT
 from hdattn.commands.workflow import directory_option
 from hdattn.errors import UserError
 
@@ -18,7 +19,7 @@ _HEAD = ("figure", "rule", "results", "jobs", "CPU hours", "GB", "longest (h)", 
 @click.command(cls=Command)
 @option("--scale", help="At this scale, by default the configured one.")
 @option("--figures", "names", default="all", help="Only these: names with commas or spaces.")
-@option("--slots", type=click.IntRange(min=1), default=100, help="Jobs that run at once.")
+@option("--slots", type=COUNT, default=100, help="Jobs that run at once.")
 @option("--check", is_flag=True, help="Compare with the benchmark files of jobs that have run.")
 @directory_option
 @as_json

@@ -7,7 +7,7 @@ import click
 from hdattn.commands.output import emit, warn
 from hdattn.commands.parsing import Command, as_json, option
 from hdattn.commands.singlehead_options import noise_option
-from hdattn.commands.values import COUNT, POSITIVE, VECTOR, Number
+from hdattn.commands.values import POSITIVE, VECTOR, Number
 
 REGIMES = ("optimal", "fixed", "vanishing")
 
@@ -15,11 +15,11 @@ REGIMES = ("optimal", "fixed", "vanishing")
 @click.command(cls=Command)
 @option(
     "--gamma",
-    type=Number(above=0.5),
+    type=Number(above=0.5, high=20),
     required=True,
     help="Spectral exponent of the target (eigenvalues as i^-gamma).",
 )
-@option("--dim", type=COUNT, required=True, help="Dimension d.")
+@option("--dim", type=Number(low=1, high=1_000_000, whole=True), required=True, help="Dimension d.")
 @option(
     "--regime",
     type=click.Choice(REGIMES),
@@ -34,7 +34,7 @@ REGIMES = ("optimal", "fixed", "vanishing")
     default="softmax",
     help="linear: a linear output instead of the softmax.",
 )
-@option("--points", type=COUNT, default=40, help="Number of sample sizes n.")
+@option("--points", type=Number(low=1, high=1000, whole=True), default=40, help="Number of sample sizes n.")
 @option("--sizes", type=VECTOR, help="Sample sizes n, 1e3,1e4,..., in place of --points of them.")
 @as_json
 def scaling(
