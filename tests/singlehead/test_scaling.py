@@ -115,9 +115,8 @@ def test_exponents_tend_to_the_predicted_ones_as_d_grows(gamma, regime, channel)
         _, fit = measure_exponent(problem, regime, 8, channel=channel, nodes=16)
         found.append(fit.exponent)
     drift = np.abs(np.array(found) - expected)
-    # .75: d^-1/4 = .056 for d = 1e5. 1.25: d^-1/2 = .003, which for the softmax has the factor
-    # zeta(gamma)^2/zeta(2 gamma) = 16 of the scale that all learnt modes lose together, and a share
-    # of it in a slope
+    # .75: d^-1/4 = .056 for d = 1e5. 1.25: d^-1/2 = .003 times a constant, for the softmax of the
+    # order of ten: the scale that all learnt modes lose together
     assert drift[2] < (0.06 if gamma < 1 else 0.02)
     assert drift[2] < max(drift[0], 0.02)
     # what is left after the leading order: its square, times a constant of order ten

@@ -34,7 +34,12 @@ REGIMES = ("optimal", "fixed", "vanishing")
     default="softmax",
     help="linear: a linear output instead of the softmax.",
 )
-@option("--points", type=Number(low=1, high=1000, whole=True), default=40, help="Number of sample sizes n.")
+@option(
+    "--points",
+    type=Number(low=1, high=1000, whole=True),
+    default=40,
+    help="Number of sample sizes n.",
+)
 @option("--sizes", type=VECTOR, help="Sample sizes n, 1e3,1e4,..., in place of --points of them.")
 @as_json
 def scaling(

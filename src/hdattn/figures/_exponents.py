@@ -20,13 +20,16 @@ if TYPE_CHECKING:
     from hdattn.store import Record
 
 CHANNELS = ("softmax", "linear")
+# Independent modes leave out how they deform the bulk, which a vanishing penalty keeps.
+ALONE = ("optimal", "fixed")
 SHOWN = "state evolution"  # the method whose first dimension is drawn against n
 REGIMES = {
     "optimal": r"optimal $\lambda\propto\sqrt{n}$",
     "fixed": r"fixed strong $\lambda$",
     "vanishing": r"vanishing $\lambda$",
 }
-STYLES = {"optimal": "-", "fixed": "--", "vanishing": ":"}
+STYLES = {"optimal": "-", "fixed": "--", "vanishing": ""}
+MARKS = {"optimal": "lbfgs", "fixed": "amp", "vanishing": "other"}
 COLOURS = {"optimal": style.BLUE, "fixed": style.VERMILLION, "vanishing": style.GREEN}
 
 
@@ -84,7 +87,7 @@ class Exponents:
     def write(self, drawing: Drawing, method: str) -> None:
         """Rows of all curves and fits, and a line for each point that is not to be trusted."""
         for channel in CHANNELS:
-            for regime in REGIMES:
+            for regime in REGIMES if method == SHOWN else ALONE:
                 for k, dim in enumerate(self.dims.tolist()):
                     where = {"gamma": self.gamma, "regime": regime, "channel": channel, "dim": dim}
                     shown = method == SHOWN and k == 0
@@ -170,13 +173,15 @@ def against_dim(axis: Axes, found: Sequence[Exponents], large: Sequence[Exponent
         for regime, line in STYLES.items():
             target = exponents.predicted(regime)
             label = rf"$\gamma={exponents.gamma:g}$" if regime == "optimal" else None
-            drift = other.at("exponent", "softmax", regime) - target
-            style.theory(axis, other.dims, drift, colour, linestyle=line, label=label)
+            if regime in ALONE:
+                drift = other.at("exponent", "softmax", regime) - target
+                style.theory(axis, other.dims, drift, colour, linestyle=line, label=label)
             drift = exponents.at("exponent", "softmax", regime) - target
-            look = {"method": "other", "markersize": 3}
+            look = {"method": MARKS[regime], "markersize": 3}
             style.simulation(axis, exponents.dims, drift, None, colour, **look)
     for regime, line in STYLES.items():
-        axis.plot([], [], color=style.BLACK, linestyle=line, label=regime)
+        mark = {"marker": style.MARKERS[MARKS[regime]], "markersize": 3, "linestyle": line}
+        axis.plot([], [], color=style.BLACK, label=regime, **mark)
     axis.axhline(0, color=style.GREY, linewidth=0.6, zorder=0)
     axis.set(xscale="log", xlabel="dimension $d$", ylabel="fitted $-$ predicted exponent")
     axis.legend(loc="best", fontsize=5.5, ncols=2)
