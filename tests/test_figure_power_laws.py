@@ -88,7 +88,7 @@ def test_modes_emerge_in_steps(figure_project):
     for row in rows:
         # the strongest mode is far above the noise
         assert row["overlap"] == pytest.approx(row["expected"], abs=0.1)
-    assert {r["quantity"] for r in drawing.validation} == {"total", "learnt"}
+    assert {r["quantity"] for r in drawing.validation} == {"total", "rank"}
 
 
 def test_outliers_lie_on_the_curve(figure_project):

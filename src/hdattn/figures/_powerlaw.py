@@ -199,23 +199,20 @@ class Recovery:
         ]
 
     def measured(self, quantity: str) -> np.ndarray:
-        """[instance, a] of what is stored, of ``excess``, above the samples' own floor, ``learnt``,
-        the sum over modes of what S holds of them, or of a part or the sum of parts."""
+        """[instance, a] of what is stored, of ``excess``, above the samples' own floor, ``rank``,
+        the sum over all modes of what S holds of them, or of a part or the sum of parts."""
         if quantity in self.trained[0].datasets:
             return self.values(quantity)
         if quantity == "excess":
             return self.values("test_error") - self.values("test_error_floor")
-        if quantity == "learnt":
+        if quantity == "rank":
             return self.values("captured").sum(-1)
         return np.array([getattr(parts, quantity) for parts in self.parts()]).T
 
     def expected(self, quantity: str) -> np.ndarray:
         """Theory [a] of the same."""
-        if quantity == "learnt":
-            gamma = self.trained[0].parameters["data"]["target"]["spectral_exponent"]
-            data = {name: self.predicted(name) for name in ("a", "b", "threshold")}
-            modes = eigenvalues(gamma, self.dim)
-            return np.sum([squared_overlap(data, mode) for mode in modes], axis=0)
+        if quantity == "rank":
+            return self.dim * self.predicted("rank_fraction")
         if quantity != "total":
             return self.predicted(quantity)
         return sum(self.predicted(name) for name in ("over", "under", "approximation"))

@@ -128,7 +128,7 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
     for one in (simulated, small):
         drawing.flagged += one.complaints(f"L-BFGS or its theory, d = {one.dim}")
     where = f"gamma={section.spectral_exponent:g}"
-    for quantity in ("total", "learnt"):
+    for quantity in ("total", "rank"):
         drawing.validation += simulated.validation("emergence", quantity, where, small)
     return drawing
 
@@ -142,7 +142,7 @@ def emergences(data: dict[str, np.ndarray], modes: np.ndarray) -> np.ndarray:
 
 
 def _count(axis: Axes, data: dict, simulated: Recovery, section: Section, drawing) -> None:
-    """Steps: learnt modes, where BBP says (dots); the sum of squared overlaps, and training."""
+    """Steps: learnt modes, where BBP says (dots); rank of S, theory and training."""
     points = emergences(data, eigenvalues(section.spectral_exponent, section.dim))
     count = np.arange(1, points.size + 1)
     label = rf"learnt modes, $d={section.dim}$"
@@ -150,18 +150,16 @@ def _count(axis: Axes, data: dict, simulated: Recovery, section: Section, drawin
     look = {"color": style.VERMILLION, "markersize": 2.5, "linestyle": "", "marker": "o"}
     axis.plot(points, count, label=r"$a\,\ell_k=b$", **look)
     own = simulated.theory.datasets
-    modes = eigenvalues(section.spectral_exponent, simulated.dim)
-    line = np.sum([squared_overlap(own, mode) for mode in modes], axis=0)
-    style.theory(axis, own["n"], line, style.BLACK, thin=True)
-    mean, error = simulated.mean_and_error("learnt")
-    label = rf"sum of squared overlaps, $d={simulated.dim}$"
+    style.theory(axis, own["n"], simulated.dim * own["rank_fraction"], style.BLACK, thin=True)
+    mean, error = simulated.mean_and_error("rank")
+    label = rf"rank of $S$, $d={simulated.dim}$"
     look = {"method": "lbfgs", "label": label, "flagged": simulated.flagged}
     style.simulation(axis, simulated.sizes, mean, error, style.BLACK, **look)
     axis.set(xscale="log", yscale="log", xlabel="samples $n$", ylabel="number of modes")
     axis.set(ylim=(0.8, None), xlim=data["n"][[0, -1]])
     axis.legend(loc="best", fontsize=6)
-    expected = simulated.expected("learnt")
-    columns = {"learnt": mean, "standard_error": error, "expected": expected}
+    expected = simulated.expected("rank")
+    columns = {"rank": mean, "standard_error": error, "expected": expected}
     add_rows(drawing, series=f"L-BFGS d={simulated.dim}", n=simulated.sizes, **columns)
 
 

@@ -52,7 +52,7 @@ class Section(SimulatedPowerLaw):
         (300, 1000), "Dimensions d of the state evolution; curves are drawn for the first."
     )
     large_dims: Dimensions = size(
-        (300, 3000, 30000, 100000), "Dimensions d of the theory with independent modes."
+        (300, 3000, 30000), "Dimensions d of the theory with independent modes."
     )
     points: Annotated[Count, Field(ge=8)] = size(12, "Sample sizes n of a theory curve.")
     alphas: PositiveList = size((0.2, 0.8), "Sample ratios n/d^2 that are trained.")
