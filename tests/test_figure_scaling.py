@@ -43,7 +43,8 @@ def test_slopes_are_drawn_and_training_agrees(figure_project):
     assert all(axis.get_xlabel() and axis.get_ylabel() for axis in figure.axes)
     assert drawing.flagged == []
     fits = [r for r in drawing.table if r["series"].startswith("fit")]
-    assert len(fits) == 2 * 3 * 3
+    # two channels: three regimes of one d, and two of independent modes at two d
+    assert len(fits) == 2 * (3 * 1 + 2 * 2)
     for fit in fits:
         # a window of d = 60 is short: drift of order d^-1 times a constant of order one; with a
         # vanishing penalty modes that emerge lower the slope

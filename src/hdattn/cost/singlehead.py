@@ -25,7 +25,8 @@ AMP_SHARE = 0.7  # of the iterations allowed, before the tolerance is met
 SWEEPS = 11  # of the output channel at one point of a curve
 INTERVAL_NODES = 16  # of the quadrature over each interval of a spectrum
 JUMPS = 0.03  # of sweeps, over sqrt(lam): second minima of the prox are followed
-PAIRS_MB = 60  # of the blocks in which pairs of nodes are looked at
+PAIRS_MB = 20  # of the blocks in which pairs of nodes are looked at
+CURVE_SWEEPS = 4  # at a point that starts from its neighbours in n
 MERGED = 5000  # levels at most to which modes alone are merged
 SEARCHED = 12  # weight decays looked at for the best one
 
@@ -155,8 +156,8 @@ def exponents(p: Parameters) -> Work:
         levels = min(dim, MERGED) if alone else dim
         for channel in p["channels"]:
             if alone:
-                point = _sweeps(given | {"channel": channel, "target": {"dim": 0}}, SWEEPS)
-                point = added(point, {"mode alone": SWEEPS * levels})
+                point = _sweeps(given | {"channel": channel, "target": {"dim": 0}}, CURVE_SWEEPS)
+                point = added(point, {"mode alone": CURVE_SWEEPS * levels})
             else:
                 point = _spectral_point(given | {"channel": channel}, levels)
             units = added(units, times(3 * p["points"], point))
@@ -166,8 +167,8 @@ def exponents(p: Parameters) -> Work:
 def _spectral_point(p: Parameters, levels: int) -> dict[str, float]:
     """A fixed point, and the replicon: pairs of nodes above and below the threshold."""
     target = {"target": {"dim": levels}}
-    pairs = (INTERVAL_NODES * levels) ** 2 / 8
-    return added(_sweeps(p | target, SWEEPS), {"node pairs": pairs})
+    pairs = (INTERVAL_NODES * levels) ** 2 / 16
+    return added(_sweeps(p | target, CURVE_SWEEPS), {"node pairs": pairs})
 
 
 def _levels(target: Parameters) -> int:
