@@ -1,6 +1,6 @@
 # make figures     every figure at the default scale  (SCALE=smoke CORES=2 FIGURES="spectra rank")
 # make test        the test suite
-# make faults      kills, damaged files, unusual circumstances (FAULTS_FLAGS=--short: 4 minutes)
+# make faults      kills, damaged files, unusual circumstances (FAULTS_FLAGS=--short: few of each)
 # make bench       ratios of time behind docs/benchmarks.md (15 minutes; after make figures)
 # make slurm       the workflow on a real SLURM, as root (SLURM_FLAGS=--short: without the smoke scale)
 # make lint        Snakemake's lint, snakefmt, ruff
