@@ -72,6 +72,7 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
         for dim in (section.simulated_dim, section.small_dim)
     )
     _stack(axes[0], data)
+    figure.legend(loc="outside upper left", ncols=len(PARTS) + 1)
     _factor(axes[1], data)
     _simulated(axes[2], simulated, drawing)
     _clean(axes[3], data)
@@ -103,7 +104,6 @@ def _stack(axis: Axes, data: dict[str, np.ndarray]) -> None:
     labels, colours = (*PARTS, "mismatch"), (*PARTS.values(), style.GREY)
     axis.stackplot(data["n"], *shares, labels=labels, colors=colours, linewidth=0, alpha=0.85)
     axis.set(ylabel="share of the excess", ylim=(0, 1.02), xlim=data["n"][[0, -1]])
-    axis.legend(fontsize=6, loc="lower left", frameon=True)
 
 
 def _factor(axis: Axes, data: dict[str, np.ndarray]) -> None:

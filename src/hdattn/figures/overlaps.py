@@ -10,8 +10,11 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
+    from matplotlib.collections import LineCollection
     from matplotlib.figure import Figure, FigureBase
     from matplotlib.legend import Legend
+    from matplotlib.lines import Line2D
+    from matplotlib.path import Path
     from matplotlib.transforms import Bbox
 
 SLACK = 2.0  # pixels at 200 dpi that do not count: boxes of text leave room below the line
@@ -36,7 +39,7 @@ def overlaps(figure: Figure) -> list[str]:
         for number, axis in enumerate(part.axes if part is figure else ()):
             panel = axis.get_title(loc="left") or axis.get_title() or f"panel {number + 1}"
             labels += _of_axes(panel, axis)
-            found += _hidden_data(panel, axis)
+            found += [f"{panel} legend on data"] if hides_data(axis) else []
     page = figure.bbox.padded(SLACK)
     found += [f"{one.name}: cut off" for one in labels if not _within(one.box, page)]
     for one, other in itertools.combinations(labels, 2):
@@ -94,22 +97,45 @@ def _label(name: str, artist: Artist) -> Iterator[_Label]:
         yield _Label(name, artist.get_window_extent())
 
 
-def _hidden_data(panel: str, axis: Axes) -> list[str]:
-    """Where the legend of ``axis`` lies upon lines or markers; lines across the panel are none."""
+def hides_data(axis: Axes) -> bool:
+    """Whether the legend of ``axis`` lies upon lines, markers or error bars.
+
+    Lines across the panel (levels, thresholds) do not count.
+    """
     legend: Legend | None = axis.get_legend()
     if legend is None or not axis.get_visible():
-        return []
+        return False
     box = legend.get_window_extent().padded(-SLACK)
-    for line in axis.lines:
-        data = line.get_transform() == axis.transData
-        path = line.get_transform().transform_path(line.get_path())
-        lined = line.get_linestyle() != "None" and path.intersects_bbox(box, filled=False)
-        marked = line.get_marker() not in ("None", None, "") and any(
-            box.contains(*point) for point in path.vertices
-        )
-        if data and line.get_visible() and (lined or marked):
-            return [f"{panel} legend on data"]
-    return []
+    return any(_passes(path, box, line) for line in axis.lines for path in _paths(line)) or any(
+        path.intersects_bbox(box, filled=False) for bars in _bars(axis) for path in _paths(bars)
+    )
+
+
+def on_text(axis: Axes) -> bool:
+    """Whether the legend of ``axis`` lies upon a note in the panel."""
+    box = axis.get_legend().get_window_extent()
+    notes = (text for text in axis.texts if text.get_visible() and text.get_text().strip())
+    return any(_overlap(text.get_window_extent(), box) for text in notes)
+
+
+def _bars(axis: Axes) -> Iterator[LineCollection]:
+    from matplotlib.collections import LineCollection
+
+    yield from (bars for bars in axis.collections if isinstance(bars, LineCollection))
+
+
+def _paths(artist: Line2D | LineCollection) -> Iterator[Path]:
+    """Paths in pixels, of what stands at data coordinates and is seen."""
+    transform = artist.get_transform()
+    if artist.get_visible() and transform == artist.axes.transData:
+        own = artist.get_paths() if hasattr(artist, "get_paths") else [artist.get_path()]
+        yield from (transform.transform_path(path) for path in own)
+
+
+def _passes(path: Path, box: Bbox, line: Line2D) -> bool:
+    lined = line.get_linestyle() != "None" and path.intersects_bbox(box, filled=False)
+    marked = line.get_marker() not in ("None", None, "")
+    return lined or (marked and any(box.contains(*point) for point in path.vertices))
 
 
 def _within(box: Bbox, page: Bbox) -> bool:

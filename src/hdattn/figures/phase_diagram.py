@@ -103,8 +103,8 @@ def _map(figure: Figure, axis: Axes, curves: list, section: Section) -> None:
     _rates(axis, lines, section)
     axis.set(xscale="log", yscale="log", xlabel="samples $n$", ylabel=r"weight decay $\lambda$")
     axis.set(xlim=(n[0], n[-1]), ylim=(lams[0], lams[-1]), facecolor=style.LIGHT_GREY)
-    look = {"labelcolor": "white", "facecolor": "black", "framealpha": 0.4, "frameon": True}
-    axis.legend(loc="upper left", fontsize=6, **look)
+    look = {"labelcolor": "white", "facecolor": style.GREY, "framealpha": 1, "frameon": True}
+    figure.legend(*axis.get_legend_handles_labels(), loc="outside upper left", ncols=5, **look)
 
 
 def _rates(axis: Axes, lines: dict[str, np.ndarray], section: Section) -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hdattn.errors import UserError
+from hdattn.figures.legends import make_room
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -213,6 +214,8 @@ def save(figure: Figure, stem: Path | str, formats: Sequence[str] = ("pdf", "png
     # One layout for all formats: they differ in resolution, which would move things about.
     if (layout := figure.get_layout_engine()) is not None:
         layout.execute(figure)
+        if make_room(figure):
+            layout.execute(figure)
     figure.set_layout_engine("none")
     written = []
     for name in formats:
