@@ -63,6 +63,9 @@ def test_scale_overrides_section_and_users_scale_starts_from_default(toy):
     assert load(raw, scale="smoke").sections["toy"].dim == 50
     mine = load(raw, scale="mine").sections["toy"]
     assert (mine.noise, mine.dim, mine.panels) == (1.0, 60, (2.0,))
+    raw["scales"] |= {"smoke": {"dim": 5}, "mine": {"like": "smoke", "noise": 1}}
+    quick = load(raw, scale="mine").sections["toy"]
+    assert (quick.noise, quick.dim) == (1.0, 5)
 
 
 def test_grid_from_ends_and_number(toy):
@@ -102,6 +105,8 @@ def test_ways_to_name_figures(toy, figures):
         ({"scales": {"smoke": {"noise": 1}}}, "toy.scales.smoke.noise", "never physics"),
         ({"scales": {"paper": {"dim": -4}}}, "toy.scales.paper.dim", "at least 1"),
         ({"scales": {"mine": {"dimm": 4}}}, "toy.scales.mine.dimm", "did you mean 'dim'?"),
+        ({"scales": {"mine": {"like": "big"}}}, "toy.scales.mine.like", "choose from smoke"),
+        ({"scales": {"smoke": {"like": "paper"}}}, "toy.scales.smoke.like", "unknown"),
         ({"scales": [1]}, "toy.scales", "give a mapping"),
         ({"scales": {"smoke": None}}, "toy.scales.smoke", "give a mapping"),
         ({"scales": {"../up": {"dim": 4}}}, "toy.scales.../up", "a letter first; rename"),

@@ -22,6 +22,7 @@ from hdattn.run_section import Run
 from hdattn.scan.sections import SCANS, Scan
 
 BUILT_IN_SCALES = ("smoke", "default", "paper")
+LIKE = "like"  # key of a scale of one's own: the built-in scale that it changes
 SCAN_NAME = r"[A-Za-z][A-Za-z0-9_]{0,39}"
 SCALE_NAME = r"[A-Za-z][A-Za-z0-9_-]{0,39}"
 
@@ -187,6 +188,9 @@ def _bad_scales(
             lines.append(f"{where}: a scale has letters, digits, - and _, a letter first; rename")
         elif not isinstance(keys, Mapping):
             lines.append(f"{where}: give a mapping of keys to values")
+        elif scale not in BUILT_IN_SCALES and keys.get(LIKE, "default") not in BUILT_IN_SCALES:
+            choices = ", ".join(BUILT_IN_SCALES)
+            lines.append(f"{where}.{LIKE}: {keys[LIKE]!r} will not do; choose from {choices}")
     return lines
 
 
@@ -223,9 +227,12 @@ def scan_from(model: str, values: Mapping[str, Any], source: str) -> Scan:
 def _layers(
     name: str, scale: str, overrides: Mapping[str, Any]
 ) -> list[tuple[tuple[str, ...], Mapping[str, Any]]]:
-    """Overrides that make up a scale; a user's own scale lies on top of ``default``."""
-    wanted = [scale] if scale in BUILT_IN_SCALES else ["default", scale]
-    return [((name, "scales", s), overrides[s]) for s in wanted if s in overrides]
+    """Overrides that make up a scale; a user's own lies on top of what it is like (``default``)."""
+    wanted, own = [scale], dict(overrides.get(scale, {}))
+    if scale not in BUILT_IN_SCALES:
+        wanted = [own.pop(LIKE, "default"), scale]
+    found = {**overrides, scale: own}
+    return [((name, "scales", s), found[s]) for s in wanted if s in overrides]
 
 
 def _physics_overrides(

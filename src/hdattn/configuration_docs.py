@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from hdattn import figures as figure_modules
-from hdattn.configuration import Run
+from hdattn.configuration import BUILT_IN_SCALES, LIKE, Run
 from hdattn.fields import is_size
 from hdattn.scan.sections import SCANS
 
@@ -29,12 +29,13 @@ names the file and the key and ends with the remedy.
 
 **Scales.** A section may hold `scales: {smoke: {...}, default: {...}, paper: {...}}`, whose keys
 replace those of the section. The three built-in scales change only *sizes* (marked below). A scale
-of your own may change anything, starts from `default`, and writes to `results/figures/<its name>/`,
-so that a changed parameter never overwrites the published figures:
+of your own may change anything, starts from `default` (or from what it is `like`), and writes to
+`results/figures/<its name>/`, so that a changed parameter never overwrites the published figures:
 
     learning_curves:
       scales:
         lownoise: {noise: 0.1}
+        quick: {like: smoke, noise: 0.1}
 
 then `make figures SCALE=lownoise FIGURES=learning_curves`.
 
@@ -65,7 +66,12 @@ def schema() -> dict[str, Any]:
         section = _section_model(name).model_json_schema()
         definitions.update(section.pop("$defs", {}))
         keys = section["properties"]
-        scale = {"type": "object", "properties": keys, "additionalProperties": False}
+        like = {"enum": list(BUILT_IN_SCALES), "description": "Scale that this one changes."}
+        scale = {
+            "type": "object",
+            "properties": {**keys, LIKE: like},
+            "additionalProperties": False,
+        }
         keys = {**keys, "scales": {"type": "object", "additionalProperties": scale}}
         run["properties"][name] = {**section, "properties": keys}
     run["properties"]["scans"] = _scans_schema(definitions)
