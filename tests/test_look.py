@@ -69,7 +69,7 @@ def test_formats_and_style_sheet_change_no_number(draw, tmp_path):
     mine = draw("mine", formats=("pdf", "png", "svg"), style_sheet=str(sheet))
     assert not Path(f"{plain}.svg").exists()
     assert b"eeeeee" in Path(f"{mine}.svg").read_bytes()
-    for ending in ("csv", "json", "validation.csv"):
+    for ending in ("csv", "drawn.csv", "json", "validation.csv"):
         assert Path(f"{mine}.{ending}").read_bytes() == Path(f"{plain}.{ending}").read_bytes()
     assert Path(f"{mine}.pdf").read_bytes() != Path(f"{plain}.pdf").read_bytes()
 

@@ -55,7 +55,7 @@ def text(found: dict[str, Any]) -> str:
 
 
 def _endings() -> list[str]:
-    return [*project.ENDINGS, "json", "validation.csv"]
+    return [*project.ENDINGS, "json", "drawn.csv", "validation.csv"]
 
 
 def _section(directory: Path, name: str) -> str | None:

@@ -1,6 +1,6 @@
 # plot: one rule per figure, so that a figure can be asked for by its name.
 # Needs the experiments of the figure; makes results/figures/<scale>/<model>/<name>.{pdf,png,csv},
-# .json (what it was made from) and .validation.csv.
+# .drawn.csv, .validation.csv and .json (what it was made from).
 # overview: a panel per result of both papers, where the figures that it shows are all selected.
 # Needs their CSV files; makes results/figures/<scale>/overview.{pdf,png,csv}.
 
@@ -21,6 +21,7 @@ for entry in catalogue.figures.values():
                 labels={"figure": entry.name, "shows": entry.title},
             ),
             csv=f"{entry.stem}.csv",
+            drawn=f"{entry.stem}.drawn.csv",
             details=f"{entry.stem}.json",
             validation=f"{entry.stem}.validation.csv",
             more=[f"{entry.stem}.{ending}" for ending in MORE_FORMATS],

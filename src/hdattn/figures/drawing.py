@@ -12,7 +12,7 @@ class Drawing:
 
     Attributes
     ----------
-    table: rows (dicts with the same keys) of every number drawn; becomes the CSV.
+    table: rows (dicts with the same keys) of the numbers drawn, by name; becomes the CSV.
     validation: theory against simulation, see :mod:`hdattn.figures.validation`.
     flagged: one line for each point that is drawn hollow, and why.
     """

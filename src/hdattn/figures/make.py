@@ -11,7 +11,7 @@ from hdattn import figures as figure_modules
 from hdattn.atomic import cannot_write
 from hdattn.experiment import Experiment
 from hdattn.fields import Strict
-from hdattn.figures import details, style, validation
+from hdattn.figures import details, drawn, style, validation
 from hdattn.figures.look import Look
 from hdattn.figures.overlaps import overlaps
 from hdattn.several import Part, file_of, record_of
@@ -22,9 +22,10 @@ def make_figure(
 ) -> figure_modules.Drawing:
     """Read the experiments of figure ``name``, draw it, and write its files.
 
-    Writes ``stem.pdf`` and ``stem.png`` (or the formats of ``look``), ``stem.csv`` (everything
-    drawn), ``stem.validation.csv`` (theory against simulation) and ``stem.json`` (what it was made
-    from, flagged points, labels that overlap). Raises ``CacheError`` for a file of the cache that
+    Writes ``stem.pdf`` and ``stem.png`` (or the formats of ``look``), ``stem.csv`` (the
+    numbers drawn, by name), ``stem.drawn.csv`` (everything in the panels, as it stands there),
+    ``stem.validation.csv`` (theory against simulation) and ``stem.json`` (what it was made from,
+    flagged points, labels that overlap). Raises ``CacheError`` for a file of the cache that
     cannot be trusted, ``UserError`` where the file system refuses.
     """
     look = look or Look()
@@ -36,9 +37,10 @@ def make_figure(
         look.resize(figure)
         with _writing(stem):
             style.save(figure, stem, look.formats)
-        crowded = overlaps(figure)
+        crowded, shown = overlaps(figure), drawn.rows(figure)
     with _writing(stem):
         style.write_csv(stem.with_name(f"{stem.name}.csv"), drawing.table)
+        style.write_csv(stem.with_name(f"{stem.name}{drawn.ENDING}"), shown)
         part = stem.with_name(f"{stem.name}{validation.PART_ENDING}")
         validation.write(part, drawing.validation)
         details.write(stem, name, section, seed, experiments, drawing, crowded)

@@ -10,7 +10,7 @@ from typing import Any
 
 from hdattn import figures as figure_modules
 from hdattn.catalogue import CACHE
-from hdattn.figures import details, validation
+from hdattn.figures import details, drawn, validation
 from hdattn.job_costs import Cost, job_costs
 
 FILES = {
@@ -18,6 +18,7 @@ FILES = {
     "SVG": ".svg",
     "PNG": ".png",
     "numbers drawn (CSV)": ".csv",
+    "all that is in the panels (CSV)": drawn.ENDING,
     "validation (CSV)": validation.PART_ENDING,
     "made from (JSON)": details.ENDING,
 }
