@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from hdattn.commands import reference
+from hdattn.commands.output import progress
 
 SOLVE = "singlehead solve --alpha 1 --lam 0.1"
 PRIOR = "--tokens 5 --prior flip --mean 0.8,0 --std 0,2"
@@ -177,6 +178,15 @@ def test_train_gives_a_list_per_name(answer):
     assert values["Q"] == pytest.approx((spectra**2).mean(axis=1))
     scale = 0.05 * np.sqrt(0.75) / 2
     assert values["penalty_value"] == pytest.approx(scale * spectra.mean(axis=1))
+
+
+def test_progress_is_a_bar_on_a_terminal_and_silent_elsewhere(monkeypatch, capsys):
+    assert list(progress(range(3), "done")) == [0, 1, 2]
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert list(progress(range(3), "done")) == [0, 1, 2]
+    out, err = capsys.readouterr()
+    assert out == "" and "done" in err and "3/3" in err
 
 
 def test_train_direct_has_the_frobenius_penalty(answer):

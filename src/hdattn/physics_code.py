@@ -15,7 +15,6 @@ parameters name them: adding one leaves all other results alone.
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,12 +23,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from hdattn import source_code
 from hdattn.errors import UserError
+from hdattn.source_code import Import
 
 # How results are stored, named and planned, and what users are told: an edit there leaves the
 # numbers alone, and the format version guards the rest.
 _STORAGE = ("errors", "store", "hdf5", "seal", "atomic", "process", "summary", "provenance")
-_CHECKING = ("cache_check", "cache_index", "physics_code")
+_CHECKING = ("cache_check", "cache_index", "physics_code", "source_code")
 _PLANNING = (
     *("experiment", "fields", "catalogue", "extensions"),
     *("configuration", "configuration_files", "configuration_docs"),
@@ -103,83 +104,46 @@ class SourceTree:
             path = self.file(name)
             if path is None:
                 raise UserError(f"{name}: imported by the package, but it has no such module")
-            self._modules[name] = self._parse(name, path)
+            self._modules[name] = self._read(name, path)
         return self._modules[name]
 
-    def _parse(self, name: str, path: Path) -> _Module:
-        try:
-            tree = ast.parse(path.read_bytes(), filename=str(path))
-        except SyntaxError as error:
-            raise UserError(f"{path}, line {error.lineno}: {error.msg}; mend the code") from None
-        pieces: list[str] = []
-        imports: list[ast.Import | ast.ImportFrom] = []
-        _flatten(tree, pieces, imports)
-        checksum = hashlib.sha256("\n".join(pieces).encode("utf-8", "surrogatepass")).hexdigest()
-        is_package = path.name == "__init__.py"
-        here = name if is_package else name.rpartition(".")[0]
-        targets = {t for node in imports for t in self._targets(node, here, path)}
-        return _Module(checksum, frozenset(targets - {name}))
+    def _read(self, name: str, path: Path) -> _Module:
+        source = source_code.read(path)
+        here = name if path.name == "__init__.py" else name.rpartition(".")[0]
+        targets = {t for one in source.imports for t in self._targets(one, here, path)}
+        return _Module(source.checksum, frozenset(targets - {name}))
 
-    def _targets(self, node: ast.Import | ast.ImportFrom, here: str, path: Path) -> Iterator[str]:
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-            if "importlib" in names:
-                raise _computed_import(path, node)
-            yield from (name for name in names if self._is_ours(name))
+    def _targets(self, found: Import, here: str, path: Path) -> Iterator[str]:
+        if found.module is None:
+            if "importlib" in found.names:
+                raise _computed_import(path, found.line)
+            yield from (name for name in found.names if self._is_ours(name))
             return
-        base = _absolute(node, here)
-        if base == "importlib" and any(alias.name == "import_module" for alias in node.names):
-            raise _computed_import(path, node)
+        base = _absolute(found, here)
+        if base == "importlib" and "import_module" in found.names:
+            raise _computed_import(path, found.line)
         if self._is_ours(base):
-            for alias in node.names:
-                module = f"{base}.{alias.name}"
+            for name in found.names:
+                module = f"{base}.{name}"
                 yield module if self._skipped(module) or self.file(module) else base
 
     def _is_ours(self, module: str) -> bool:
         return module.partition(".")[0] == self.package
 
 
-def _computed_import(path: Path, node: ast.stmt) -> UserError:
+def _computed_import(path: Path, line: int) -> UserError:
     return UserError(
-        f"{path}, line {node.lineno}: results may not depend on a module that imports by computed"
+        f"{path}, line {line}: results may not depend on a module that imports by computed"
         " names (importlib), as its dependencies cannot be read off; import the modules directly"
     )
 
 
-def _absolute(node: ast.ImportFrom, here: str) -> str:
-    if not node.level:
-        return node.module or ""
+def _absolute(found: Import, here: str) -> str:
+    if not found.level:
+        return found.module
     parts = here.split(".")
-    parts = parts[: len(parts) - node.level + 1]
-    return ".".join([*parts, node.module] if node.module else parts)
-
-
-def _flatten(node: ast.AST, pieces: list[str], imports: list[ast.Import | ast.ImportFrom]) -> None:
-    """Write the tree below ``node`` as text, without strings that stand alone (docstrings)."""
-    kind = type(node)  # exact types, here and below: much faster than isinstance on every node
-    if kind is ast.Constant:
-        pieces.append(f"{type(node.value).__name__} {node.value!r}")
-        return
-    if kind is ast.Import or kind is ast.ImportFrom:
-        imports.append(node)
-    pieces.append(f"({kind.__name__}")
-    for name in node._fields:
-        value = getattr(node, name, None)
-        # Newer Pythons add fields, empty in code that does not use them; whether a name is read
-        # or set (ctx) follows from where it stands.
-        if value is None or value == [] or name == "ctx":
-            continue
-        pieces.append(name)
-        for item in value if type(value) is list else (value,):
-            if not isinstance(item, ast.AST):
-                pieces.append(repr(item))
-            elif type(item) is not ast.Expr or not _is_text(item.value):
-                _flatten(item, pieces, imports)
-    pieces.append(")")
-
-
-def _is_text(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+    parts = parts[: len(parts) - found.level + 1]
+    return ".".join([*parts, found.module] if found.module else parts)
 
 
 @cache

@@ -20,7 +20,7 @@ FIGURES = ("staging", "learning_curves")
 # Twenty jobs of a second or two: many moments to be killed at, in little time. Those of the second
 # figure make two experiments each, in one file.
 SIZES = {
-    "staging": {"per_job": 1, "dim": 60, "instances": 4, "block_size": 2, "records": 5,
+    "staging": {"per_job": 1, "dim": 60, "instances": 4, "block_size": 4, "records": 5,
                 "base_points": 64, "tau_max": {"softmax": 20, "bayes": 10}},
     "learning_curves": {"per_job": 2, "dim": 12, "small_dim": 8, "instances": 3, "block_size": 3,
                         "test_samples": 1024, "alphas": [0.5, 2], "theory_alphas": [0.5, 2]},

@@ -22,11 +22,9 @@ sys.path.append(str(Path(__file__).parents[1] / "faults"))
 import accounting
 import cluster
 import scenarios
-from workspace import FIGURES, ROOT, SIZES, Workspace
+from workspace import FIGURES, ROOT, Workspace
 
-# A small figure, all instances in one block: few results, since each takes seconds on a cluster.
-FIGURE = FIGURES[:1]
-SIZES["staging"]["block_size"] = SIZES["staging"]["instances"]
+FIGURE = FIGURES[:1]  # few results: each takes seconds on a cluster
 SCENARIOS = (
     scenarios.memory_kill_is_retried,
     scenarios.cancelled_job_is_retried,

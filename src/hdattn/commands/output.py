@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -36,6 +37,15 @@ def emit(
 def warn(message: str) -> None:
     """One line on stderr: ``hdattn: warning: ...``."""
     click.echo(f"hdattn: warning: {message}", err=True)
+
+
+def progress(items: Sequence[Any], label: str) -> Iterator[Any]:
+    """``items`` one by one, with a bar on stderr where that is a terminal."""
+    if not sys.stderr.isatty():
+        yield from items
+        return
+    with click.progressbar(items, label=label, file=sys.stderr, show_pos=True) as bar:
+        yield from bar
 
 
 def plain(value: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from hdattn.commands.output import emit, warn
+from hdattn.commands.output import emit, progress, warn
 from hdattn.commands.parsing import Command, as_json, given, option, refuse, unwanted
 from hdattn.commands.singlehead_options import data_target, problem_options
 from hdattn.commands.values import COUNT, WHOLE
@@ -52,7 +52,8 @@ def train(as_json: bool, **values: Any) -> int:
     """
     values["head"] = _head(values)
     samples = sample_count(values)
-    rows = [_train_one(values, samples, instance) for instance in range(values["instances"])]
+    instances = progress(range(values["instances"]), "instances trained")
+    rows = [_train_one(values, samples, instance) for instance in instances]
     columns = {name: [row[name] for row in rows] for name in rows[0]}
     shown = [name for name in columns if name != "eigenvalues"]
     emit(columns, as_json, columns=shown, only_json=["eigenvalues"])

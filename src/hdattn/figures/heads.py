@@ -16,7 +16,6 @@ from hdattn.figures import style
 from hdattn.figures._multihead import ALL_NAMES, SpikeModel, Vector
 from hdattn.figures._optima import MARKER, Curve, OptimumKeys, bayes_curve, optimum_curves
 from hdattn.figures.drawing import Drawing
-from hdattn.multihead.bayes import bayes_point
 from hdattn.multihead.priors import DiscretePrior
 
 if TYPE_CHECKING:
@@ -143,6 +142,8 @@ def _losses(axis: Axes, name: str, curves: list[Curve], support: int) -> None:
 def _posterior(axis: Axes, bayes: Curve, prior: DiscretePrior) -> Iterator[dict[str, Any]]:
     """Learnt overlaps and biases against those of the posterior, up to a common bias."""
     from scipy.optimize import linear_sum_assignment
+
+    from hdattn.multihead.bayes import bayes_point
 
     theta, exact = bayes_point(prior)
     found = np.flatnonzero(bayes.x == len(theta))
