@@ -10,6 +10,7 @@ import yaml
 
 from hdattn import configuration, configuration_docs
 from hdattn import figures as figure_modules
+from hdattn.configuration_problems import Sources
 from hdattn.errors import UserError
 from hdattn.fields import (
     Count,
@@ -43,7 +44,7 @@ def toy(monkeypatch):
 
 def load(toy_section=None, files=(), **run):
     merged = {"toy": toy_section or {}, **run}
-    return configuration.load(merged, configuration.Sources(files))
+    return configuration.load(merged, Sources(files))
 
 
 def lines(toy_section=None, files=(), **run):

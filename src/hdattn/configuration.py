@@ -7,15 +7,15 @@ overrides keys of its section.
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from hdattn import figures as figure_modules
+from hdattn.configuration_problems import Sources, dotted, suggest, validate
 from hdattn.errors import UserError
 from hdattn.fields import Strict, is_size
 from hdattn.run_section import Run
@@ -43,43 +43,6 @@ class Configuration:
         return {**self.run.model_dump(mode="json"), **own, **sections}
 
 
-class Sources:
-    """Where a key was set: the last file that holds its present value, else ``elsewhere``."""
-
-    def __init__(self, files: Sequence[tuple[str, Mapping[str, Any]]] = ()):
-        self.files = list(files)
-        self.elsewhere = "--config"  # of Snakemake; another caller says where its keys come from
-
-    def name(self, merged: Mapping[str, Any], keys: Sequence[Any]) -> str:
-        """Name of the file that set ``keys``, or ``elsewhere``."""
-        for depth in range(len(keys), 0, -1):
-            value = _lookup(merged, keys[:depth])
-            for name, content in reversed(self.files):
-                if value is not _ABSENT and _same(_lookup(content, keys[:depth]), value):
-                    return name
-            if value is not _ABSENT:
-                return self.elsewhere
-        return self.files[0][0] if self.files else self.elsewhere
-
-
-_ABSENT = object()
-
-
-def _same(own: Any, merged: Any) -> bool:
-    """Whether a file's value is the merged one, or a mapping merged from several files."""
-    both = isinstance(own, Mapping) and isinstance(merged, Mapping)
-    return both or own == merged or (own != own and merged != merged)  # NaN is not itself
-
-
-def _lookup(tree: Any, keys: Iterable[Any]) -> Any:
-    for key in keys:
-        try:
-            tree = tree[key]
-        except (KeyError, IndexError, TypeError):
-            return _ABSENT
-    return tree
-
-
 def load(merged: Mapping[str, Any], sources: Sources | None = None) -> Configuration:
     """Validate the merged configuration.
 
@@ -87,9 +50,9 @@ def load(merged: Mapping[str, Any], sources: Sources | None = None) -> Configura
     """
     sources = sources or Sources()
     problems: list[str] = []
-    run = _validate(Run, _run_part(merged), (), merged, sources, problems)
+    run = validate(Run, _run_part(merged), (), merged, sources, problems)
     # A mistake in another key must not hide one in the scale or the figures.
-    chosen = run or _validate(Run, _run_part(merged, ("scale", "figures")), (), merged, sources, [])
+    chosen = run or validate(Run, _run_part(merged, ("scale", "figures")), (), merged, sources, [])
     problems += _unknown_top_level(merged, sources)
     sections = {}
     for name in figure_modules.names():
@@ -121,7 +84,7 @@ def _run_part(
 def _unknown_top_level(merged: Mapping[str, Any], sources: Sources) -> list[str]:
     known = [*Run.model_fields, "scans", *figure_modules.names()]
     return [
-        f"{sources.name(merged, [key])}: {key}: unknown key; {_suggest(str(key), known)}"
+        f"{sources.name(merged, [key])}: {key}: unknown key; {suggest(str(key), known)}"
         for key in merged
         if key not in known
     ]
@@ -167,7 +130,7 @@ def _section(
         section = _validate_layers(model, layers, merged, sources, problems)
         for line in section.beyond_limits() if section else []:
             keys = (*layers[-1][0], line.partition(":")[0])
-            problems.append(f"{sources.name(merged, keys)}: {_dotted(layers[-1][0])}.{line}")
+            problems.append(f"{sources.name(merged, keys)}: {dotted(layers[-1][0])}.{line}")
         problems += _physics_overrides(model, name, scale, overrides, merged, sources)
         if run is not None and scale == run.scale:
             result = section
@@ -211,14 +174,14 @@ def _scans(merged: Mapping[str, Any], sources: Sources, problems: list[str]) -> 
             problems.append(f"{key}.model: {model!r} will not do; choose from {', '.join(SCANS)}")
         else:
             prefix = ("scans", name)
-            found[name] = _validate(SCANS[model], values, prefix, merged, sources, problems)
+            found[name] = validate(SCANS[model], values, prefix, merged, sources, problems)
     return found
 
 
 def scan_from(model: str, values: Mapping[str, Any], source: str) -> Scan:
     """A scan from values that ``source`` gave; ``UserError`` with a line for each problem."""
     problems: list[str] = []
-    scan = _validate(SCANS[model], values, (), values, Sources([(source, values)]), problems)
+    scan = validate(SCANS[model], values, (), values, Sources([(source, values)]), problems)
     if problems:
         raise UserError("\n".join(problems))
     return scan
@@ -266,78 +229,4 @@ def _validate_layers(
     for prefix, layer in layers:
         values.update(layer)
         origin.update(dict.fromkeys(layer, prefix))
-    return _validate(model, values, layers[-1][0], merged, sources, problems, origin)
-
-
-def _validate(
-    model: type[Strict],
-    values: Mapping[str, Any],
-    prefix: tuple[str, ...],
-    merged: Mapping[str, Any],
-    sources: Sources,
-    problems: list[str],
-    origin: Mapping[str, tuple[str, ...]] | None = None,
-) -> Any:
-    try:
-        return model.model_validate(dict(values))
-    except ValidationError as error:
-        items = error.errors(include_url=False)
-        places = [tuple(item["loc"]) for item in items]
-        for item, location in zip(items, places, strict=True):
-            if item["type"] == "too_short" and any(location == p[:-1] for p in places):
-                continue  # entries that will not do are not counted, and have lines of their own
-            start = (origin or {}).get(location[0], prefix) if location else prefix
-            line = _line(model, item, (*start, *location), merged, sources)
-            if line not in problems:
-                problems.append(line)
-    return None
-
-
-_REMEDIES = {
-    "greater_than": "give a number above {gt}",
-    "greater_than_equal": "give a number of at least {ge}",
-    "less_than": "give a number below {lt}",
-    "less_than_equal": "give a number of at most {le}",
-    "too_short": "give at least {min_length}",
-    "int_from_float": "give a whole number",
-    "int_type": "give a whole number",
-    "float_type": "give a number",
-    "finite_number": "give a finite number",
-    "string_type": "give a text",
-    "bool_type": "give true or false",
-    "literal_error": "choose from {expected}",
-    "tuple_type": "give a list",
-    "model_type": "give a mapping of keys to values",
-    "missing": "add this key",
-}
-
-
-def _line(
-    model: type[BaseModel],
-    item: Mapping[str, Any],
-    keys: tuple[Any, ...],
-    merged: Mapping[str, Any],
-    sources: Sources,
-) -> str:
-    where = f"{sources.name(merged, keys)}: {_dotted(keys)}"
-    if item["type"] == "extra_forbidden":
-        return f"{where}: unknown key; {_suggest(str(keys[-1]), model.model_fields)}"
-    if item["type"] == "value_error":
-        return f"{where}: {item['ctx']['error']}"
-    remedy = _REMEDIES.get(item["type"], item["msg"][0].lower() + item["msg"][1:])
-    got = "" if item["type"] == "missing" else f"{item['input']!r} will not do; "
-    return f"{where}: {got}{remedy.format(**item.get('ctx', {}))}"
-
-
-def _dotted(keys: Sequence[Any]) -> str:
-    text = ""
-    for key in keys:
-        text += f"[{key}]" if isinstance(key, int) else f".{key}"
-    return text.lstrip(".")
-
-
-def _suggest(key: str, known: Iterable[str]) -> str:
-    known = list(known)
-    near = difflib.get_close_matches(key, known, n=1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    return f"{hint}known keys: {', '.join(known)}"
+    return validate(model, values, layers[-1][0], merged, sources, problems, origin)

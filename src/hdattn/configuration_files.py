@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from hdattn.configuration import Sources
+from hdattn.configuration_problems import Sources
 from hdattn.errors import UserError
 
 FILES = ("config/config.yaml", "config/multihead.yaml", "config/singlehead.yaml")

@@ -33,7 +33,7 @@ _STORAGE = ("errors", "store", "hdf5", "seal", "atomic", "process", "summary", "
 _CHECKING = ("cache_check", "cache_index", "physics_code", "source_code")
 _PLANNING = (
     *("experiment", "fields", "catalogue", "extensions"),
-    *("configuration", "configuration_files", "configuration_docs"),
+    *("configuration", "configuration_files", "configuration_problems", "configuration_docs"),
 )
 # What shows the results: it reads them and makes none.
 _SHOWING = ("figures", "cli", "commands")

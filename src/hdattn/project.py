@@ -10,6 +10,7 @@ from hdattn import configuration, configuration_files
 from hdattn import figures as figure_modules
 from hdattn.catalogue import FIGURES, Catalogue, FigureEntry, with_inputs
 from hdattn.configuration_files import FILES, read_files
+from hdattn.configuration_problems import Sources
 from hdattn.errors import UserError
 from hdattn.experiment import Experiment
 from hdattn.job_costs import BENCHMARKS, recorded
@@ -78,7 +79,7 @@ def expected_files(directory: Path) -> set[str]:
     return paths
 
 
-def _paths(merged: Iterable[Mapping[str, Any]], sources: configuration.Sources | None) -> set[str]:
+def _paths(merged: Iterable[Mapping[str, Any]], sources: Sources | None) -> set[str]:
     catalogues = (Catalogue(configuration.load(content, sources)) for content in merged)
     return {str(e.path) for catalogue in catalogues for e in catalogue.experiments}
 
