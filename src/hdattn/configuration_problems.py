@@ -63,7 +63,7 @@ def validate(
     that came from elsewhere (a layer of a scale).
     """
     try:
-        return model.modelvalidate(dict(values))
+        return model.model_validate(dict(values))
     except ValidationError as error:
         items = error.errors(include_url=False)
         places = [tuple(item["loc"]) for item in items]
