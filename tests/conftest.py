@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.drawn import solid_changes
 
 from hdattn import steps, store
 from hdattn.catalogue import CACHE, with_inputs
@@ -50,16 +51,17 @@ class Project:
         """Roles of which a figure hides that something did not converge; none if it is honest.
 
         In one record of each role the first point becomes one that did not converge. A line must be
-        added to what is flagged, and no row of the validation that is judged may depend on the
-        values there: what is not to be trusted is neither judged nor averaged into what is.
+        added to what is flagged, nothing drawn that is not hollow may depend on the values there,
+        and no row of the validation that is judged: what is not to be trusted is neither judged
+        nor averaged into what is.
         """
         records = self.records(module, section)
-        before = _drawing(module, section, records)
+        _, before = _drawing(module, section, records)
         roles = [role for role, group in records.items() if _can_fail(group[0])]
         assert roles, "nothing here can fail to converge"
         found = []
         for role in roles:
-            one, other = (
+            (figure, one), (again, other) = (
                 _drawing(module, section, records | {role: _unconverged(records[role], factor)})
                 for factor in (0.5, 0.7)
             )
@@ -67,11 +69,16 @@ class Project:
                 found.append(f"{role}: not listed")
             if changed := _judged(one) ^ _judged(other):
                 found.append(f"{role}: judged all the same: {sorted(changed)[0]}")
+            if changes := solid_changes(figure, again):
+                found.append(f"{role}: not hollow: {changes[0]} and {len(changes) - 1} more")
         return found
 
 
 # Kinds that converge as a whole or not at all; the others say so point by point, or cannot fail.
 _WHOLE = ("multihead/deactivation", "multihead/escape", "multihead/optimum")
+
+
+_ASKED = ("alpha", "n")  # where a solver was asked for a solution
 
 
 def _can_fail(record):
@@ -89,6 +96,9 @@ def _unconverged(records, factor):
             if dataset.axes[: len(axes)] == axes:
                 values = _other(name, dataset, (0,) * len(axes), factor)
                 details[name] = replace(dataset, values=values)
+    elif record.kind == "multihead/optimum":
+        for name, dataset in details.items():
+            details[name] = replace(dataset, values=dataset.values * factor)
     return [replace(record, details=details, converged=False, messages=["planted"]), *others]
 
 
@@ -99,15 +109,16 @@ def _other(name, dataset, point, factor):
         values[point] = name == "overfit"
     elif "tau" in dataset.axes and dataset.allow_nan:
         values[point][values.shape[len(point)] // 2 :] = np.nan
-    elif values.dtype.kind == "f" and "iteration" not in dataset.axes:  # iterates are what they are
-        values[point] *= factor
+    elif values.dtype.kind == "f" and name not in _ASKED and "iteration" not in dataset.axes:
+        values[point] *= factor  # but not of iterates, which are what they are
     return values
 
 
 def _drawing(module, section, records):
     with style.context(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of planted values; the tests see what is sound
-        return module.draw(style.new_figure(), records, section)
+        figure = style.new_figure()
+        return figure, module.draw(figure, records, section)
 
 
 def _judged(drawing):

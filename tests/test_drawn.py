@@ -1,9 +1,11 @@
 """Everything in the panels of a figure becomes a row, whatever drew it, and nothing else does."""
 
 import csv
+from functools import partial
 
 import numpy as np
 import pytest
+from tests.drawn import solid_changes
 
 from hdattn.figures import drawn, style
 
@@ -61,7 +63,7 @@ def test_scatter_and_segments(panel):
     panel.scatter([1], [2], color=style.BLUE)
     panel.vlines([3], [4], [5], color=style.BLUE)
     assert rows(panel) == [
-        blue("markers", hollow=False, x=1.0, y=2.0),
+        blue("markers", x=1.0, y=2.0),
         blue("line", x=3.0, y=4.0),
         blue("line", x=3.0, y=5.0),
     ]
@@ -81,14 +83,37 @@ def test_fill_between_two_lines(panel):
     ]
 
 
-def test_histogram_filled_and_in_outline(panel):
+def test_histogram_filled_hollow_and_without_a_face(panel):
     panel.stairs([3, 4], [0, 1, 5], fill=True, color=style.BLUE)
-    panel.stairs([6], [0, 2], color=style.BLUE)
+    panel.stairs([6], [0, 2], fill=True, facecolor="white", edgecolor=style.BLUE)
+    panel.stairs([7], [0, 2], color=style.BLUE)
     assert rows(panel) == [
         blue("step", hollow=False, x=0.0, x_end=1.0, y=3.0),
         blue("step", hollow=False, x=1.0, x_end=5.0, y=4.0),
         blue("step", hollow=True, x=0.0, x_end=2.0, y=6.0),
+        blue("step", hollow=False, x=0.0, x_end=2.0, y=7.0),
     ]
+
+
+def test_line_of_a_solution_that_did_not_converge_has_a_white_core(panel):
+    style.curve(panel, [1], [2], style.BLUE, label="descent", flagged=True)
+    point = {"kind": "line", "x": 1.0, "y": 2.0}
+    core = {"panel": "(a)", "colour": "#ffffff", "hollow": True}
+    assert rows(panel) == [blue(label="descent", **point), core | point]
+
+
+def test_levels_that_did_not_converge_have_a_hollow_marker(panel):
+    style.level(panel, 0.25, colour=style.BLUE, flagged=True)
+    style.threshold(panel, 4, "here", flagged=True)
+    found = {(row["kind"], row.get("hollow"), row.get("x"), row.get("y")) for row in rows(panel)}
+    lines = {("level", None, None, 0.25), ("level", None, 4.0, None)}
+    assert found == lines | {("markers", True, None, 0.25), ("markers", True, 4.0, None)}
+
+
+def test_bars_hollow_and_filled(panel):
+    style.bars(panel, [1, 2], [3, 4], 0.5, style.BLUE, flagged=[True, False])
+    found = [(row["hollow"], row["y_end"], row["colour"]) for row in rows(panel)]
+    assert found == [(True, 3.0, "#0072b2"), (False, 4.0, "#0072b2")]
 
 
 def test_bars_in_the_data_and_as_a_share_of_the_panel(panel):
@@ -155,3 +180,33 @@ def test_rows_survive_the_file_in_full_precision(panel, tmp_path):
     style.write_csv(tmp_path / "drawn.csv", drawn.rows(panel.figure))
     with (tmp_path / "drawn.csv").open(newline="") as file:
         assert [float(row["y"]) for row in csv.DictReader(file)] == y
+
+
+def pair(draw, *values):
+    """A figure for each value, drawn with it."""
+    with style.context():
+        figures = [style.new_figure() for _ in values]
+        for figure, value in zip(figures, values, strict=True):
+            draw(*style.panels(figure), value)
+    return figures
+
+
+def test_a_change_is_found_where_it_is_not_hollow():
+    def draw(axis, value, **look):
+        style.simulation(axis, [1, 2], [value, 3], [0.1, 0.2], style.BLUE, **look)
+
+    moved = 4  # a marker and its error bar, here and there
+    assert len(solid_changes(*pair(draw, 5, 6))) == moved
+    assert solid_changes(*pair(draw, 5, 5)) == []
+    hollow = partial(draw, flagged=[True, False])
+    assert solid_changes(*pair(hollow, 5, 6)) == []
+    elsewhere = partial(draw, flagged=[False, True])
+    assert len(solid_changes(*pair(elsewhere, 5, 6))) == moved
+
+
+def test_a_line_may_pass_through_a_hollow_marker_but_not_move_elsewhere():
+    def draw(axis, value, **look):
+        style.theory(axis, [1, 2], [value, value], style.BLUE, **look)
+
+    assert solid_changes(*pair(partial(draw, flagged=[True, True]), 5, 6)) == []
+    assert len(solid_changes(*pair(partial(draw, flagged=[True, False]), 5, 6))) == 2

@@ -70,11 +70,13 @@ def draw_excess(
     minimum = np.concatenate([record.datasets["objective"] for record in trained])[:, 0]
     objective = passed.simulation("objective")[:, 0]
     done = passed.simulation("iterations")[:, 0]
+    ended = np.concatenate([record.datasets["converged"] for record in trained])[:, 0]
     for instance, (values, least) in enumerate(zip(objective, minimum, strict=True)):
         excess = values[: done[instance] + 1] / least - 1
         excess[excess <= 0] = np.nan  # below what L-BFGS reached: no place on a logarithmic axis
         label = "over L-BFGS, each instance" if instance == 0 else None
-        axis.plot(excess, color=style.SKY, linewidth=0.8, label=label)
+        look = {"linewidth": 0.8, "label": label, "flagged": not ended[instance]}
+        style.curve(axis, np.arange(excess.size), excess, style.SKY, **look)
         add_rows(
             drawing,
             quantity="relative excess objective",

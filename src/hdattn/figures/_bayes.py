@@ -53,10 +53,10 @@ class Comparison:
 
     def converged(self, denoiser: str) -> np.ndarray:
         """Whether all instances did, and the optimum of their targets, at each alpha."""
-        return getattr(self, denoiser).simulation("converged").all(axis=0) & self._optimal
+        return getattr(self, denoiser).simulation("converged").all(axis=0) & self.optimal
 
     @property
-    def _optimal(self) -> np.ndarray:
+    def optimal(self) -> np.ndarray:
         """Whether the Bayes-optimal theory of all instances is to be trusted, at each alpha."""
         found = [theory_flags(record.datasets) for record in self.bayes.own]
         return ~np.concatenate(found).any(axis=0)
@@ -72,7 +72,7 @@ class Comparison:
 
     def complaints(self) -> list[str]:
         """One line for each alpha where some run or the theory of its target did not converge."""
-        lines = complaints_at(f"Bayes-optimal, d = {self.dim}", self.alphas[~self._optimal])
+        lines = complaints_at(f"Bayes-optimal, d = {self.dim}", self.alphas[~self.optimal])
         for denoiser, (_, label) in LOOK.items():
             lines += getattr(self, denoiser).complaints(f"{label}, d = {self.dim}")
         return lines
@@ -83,12 +83,12 @@ def draw_errors(axis: Axes, quantity, erm, optimal, large: Comparison, drawing: 
     lines = ((ERM, theory_values(erm, quantity), erm), (OPTIMAL, optimum, optimal))
     for (colour, label), values, solved in lines:
         flagged = theory_flags(solved)
-        style.theory(axis, erm["alpha"], values, colour, label=label, flagged=flagged)
-        columns = {"alpha": erm["alpha"], "value": values, "flagged": flagged}
+        style.theory(axis, solved["alpha"], values, colour, label=label, flagged=flagged)
+        columns = {"alpha": solved["alpha"], "value": values, "flagged": flagged}
         add_rows(drawing, quantity=quantity, series=label, **columns)
     for denoiser, (colour, label) in LOOK.items():
-        own = large.theory(denoiser, quantity).mean(axis=0)
-        style.theory(axis, large.alphas, own, colour, thin=True)
+        own, doubtful = large.theory(denoiser, quantity).mean(axis=0), ~large.optimal
+        style.theory(axis, large.alphas, own, colour, thin=True, flagged=doubtful)
         mean, error = statistics(large.simulation(denoiser, quantity))
         flagged = ~large.converged(denoiser)
         named = f"message passing, {label}"
@@ -101,6 +101,7 @@ def draw_errors(axis: Axes, quantity, erm, optimal, large: Comparison, drawing: 
             series=f"theory d={large.dim} {label}",
             alpha=large.alphas,
             value=own,
+            flagged=doubtful,
         )
         add_rows(
             drawing,
@@ -127,7 +128,8 @@ def draw_floor(axis: Axes, section: Section, drawing: Drawing) -> None:
 
 def draw_gap(axis: Axes, erm, optimal, large: Comparison, drawing: Drawing) -> None:
     values = erm["test_error"] / optimal["bayes_test_error"] - 1
-    style.theory(axis, erm["alpha"], values, style.BLACK, label="theory")
+    doubtful = theory_flags(erm) | theory_flags(optimal)
+    style.theory(axis, erm["alpha"], values, style.BLACK, label="theory", flagged=doubtful)
     mean, error = large.gap()
     flagged = ~(large.converged("soft") & large.converged("bayes"))
     style.simulation(
@@ -142,7 +144,8 @@ def draw_gap(axis: Axes, erm, optimal, large: Comparison, drawing: Drawing) -> N
     )
     axis.set_ylabel("test error over Bayes, less 1")
     axis.legend(loc="best")
-    add_rows(drawing, quantity="gap", series="theory", alpha=erm["alpha"], value=values)
+    columns = {"alpha": erm["alpha"], "value": values, "flagged": doubtful}
+    add_rows(drawing, quantity="gap", series="theory", **columns)
     add_rows(
         drawing,
         quantity="gap",
@@ -156,9 +159,11 @@ def draw_gap(axis: Axes, erm, optimal, large: Comparison, drawing: Drawing) -> N
 
 
 def draw_decay(axis: Axes, erm, section: Section, drawing: Drawing) -> None:
-    style.theory(axis, erm["alpha"], erm["lam"], style.BLUE)
+    flagged = theory_flags(erm)
+    style.theory(axis, erm["alpha"], erm["lam"], style.BLUE, flagged=flagged)
     axis.set_ylabel(r"best weight decay $\lambda$")
-    add_rows(drawing, quantity="lam", series="best", alpha=erm["alpha"], value=erm["lam"])
+    columns = {"alpha": erm["alpha"], "value": erm["lam"], "flagged": flagged}
+    add_rows(drawing, quantity="lam", series="best", **columns)
     low, high = section.lam_range
     at_end = [
         alpha

@@ -47,9 +47,10 @@ class CurvePanel:
         self, ensemble: Ensemble, colour: str, method: str, label: str | None = None, **point: Any
     ) -> None:
         """Markers with standard errors, and a thin line: theory for the instances' targets."""
-        own = ensemble.theory(self.quantity).mean(axis=0)
-        style.theory(self.axis, ensemble.alphas, own, colour, thin=True)
-        self._write(f"theory d={ensemble.dim}", ensemble.alphas, value=own, **point)
+        own, flagged = ensemble.theory(self.quantity).mean(axis=0), ensemble.theory_flagged
+        style.theory(self.axis, ensemble.alphas, own, colour, thin=True, flagged=flagged)
+        series = f"theory d={ensemble.dim}"
+        self._write(series, ensemble.alphas, value=own, flagged=flagged, **point)
         self.markers(ensemble, colour, method, label, **point)
 
     def markers(

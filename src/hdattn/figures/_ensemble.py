@@ -81,10 +81,15 @@ class Ensemble:
         return np.concatenate(curves)[:, self._columns]
 
     @cached_property
+    def theory_flagged(self) -> np.ndarray:
+        """Sample ratios [a] where the theory of some instance is not to be trusted."""
+        theory = np.concatenate([theory_flags(record.datasets) for record in self.own])
+        return theory[:, self._columns].any(axis=0)
+
+    @cached_property
     def flagged(self) -> np.ndarray:
         """Sample ratios [a] where some instance's training or theory is not to be trusted."""
-        theory = np.concatenate([theory_flags(record.datasets) for record in self.own])
-        return (~self.simulation("converged") | theory[:, self._columns]).any(axis=0)
+        return self.theory_flagged | ~self.simulation("converged").all(axis=0)
 
     def complaints(self, what: str) -> list[str]:
         """One line for each flagged sample ratio; ``what`` was trained."""

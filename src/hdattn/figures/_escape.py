@@ -75,6 +75,11 @@ class Curve:
         return float((self.limit[-1] - self.limit[-2]) / np.log(self.dims[-1] / self.dims[-2]))
 
     @property
+    def guide(self) -> np.ndarray:
+        """Time [N] that grows with ln D as the closed form has it, through the largest D."""
+        return self.limit[-1] + 0.5 / self.rate * np.log(self.dims / self.dims[-1])
+
+    @property
     def difference(self) -> tuple[np.ndarray, np.ndarray]:
         """SGD minus flow and its standard error, [M] each."""
         values = np.array([p.value for p in self.sgd]) - self.flow
@@ -109,6 +114,8 @@ class Curve:
             yield self._row("flow at the SGD's gamma", p.dim, value, error)
             yield self._row("sgd", p.dim, p.value, p.error, p.runs)
         if self.quantity == "escape":
+            for dim, value in zip(self.dims, self.guide, strict=True):
+                yield self._row("closed form through the largest D", dim, value)
             yield self._row("flow, slope in ln D", self.dims[-1], self.slope)
             yield self._row("closed form, slope in ln D", None, 0.5 / self.rate)
 
@@ -155,12 +162,11 @@ def draw_times(axis: Axes, curve: Curve) -> None:
     values, errors = [p.value for p in curve.sgd], [p.error for p in curve.sgd]
     style.simulation(axis, dims, values, errors, colour, method="sgd", flagged=hollow)
     if curve.quantity == "escape":
-        slope = 0.5 / curve.rate
-        guide = curve.limit[-1] + slope * np.log(curve.dims / curve.dims[-1])
-        axis.plot(curve.dims, guide, color=style.GREY, linewidth=0.8, linestyle=":", zorder=1)
+        look = {"color": style.GREY, "linewidth": 0.8, "linestyle": ":", "zorder": 1}
+        axis.plot(curve.dims, curve.guide, **look)
         middle = int(0.45 * len(curve.dims))
         axis.annotate(
-            rf"slope $1/(2|\lambda|) = {slope:.3f}$" "\n" rf"flow: ${curve.slope:.3f}$",
+            rf"slope $1/(2|\lambda|) = {0.5 / curve.rate:.3f}$" "\n" rf"flow: ${curve.slope:.3f}$",
             (curve.dims[middle], curve.limit[middle]),
             xytext=(4, -5),
             textcoords="offset points",

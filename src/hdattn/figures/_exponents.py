@@ -11,6 +11,7 @@ import numpy as np
 from hdattn.experiment import Experiment
 from hdattn.figures import style
 from hdattn.figures._curves import add_rows
+from hdattn.figures._ensemble import theory_flags
 from hdattn.figures.drawing import Drawing
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from hdattn.store import Record
 
 CHANNELS = ("softmax", "linear")
+EDGE = 1e-3  # rounding of the ends of a window
 # Independent modes leave out how they deform the bulk, which a vanishing penalty keeps.
 ALONE = ("optimal", "fixed")
 SHOWN = "state evolution"  # the method whose first dimension is drawn against n
@@ -72,7 +74,13 @@ class Exponents:
 
     def doubtful(self, channel: str, regime: str) -> np.ndarray:
         """Points [dim, n] that are not to be trusted."""
-        return ~self.at("converged", channel, regime) | (self.at("flags", channel, regime) != "")
+        return theory_flags({n: self.at(n, channel, regime) for n in ("converged", "flags")})
+
+    def fit_flagged(self, channel: str, regime: str) -> np.ndarray:
+        """Dimensions [dim] whose fit takes in a point that is not to be trusted."""
+        n, ends = (self.at(name, channel, regime) for name in ("n", "window"))
+        inside = (n >= ends[:, :1] * (1 - EDGE)) & (n <= ends[:, 1:] * (1 + EDGE))
+        return (inside & self.doubtful(channel, regime)).any(axis=1)
 
     def predicted(self, regime: str) -> float:
         """Exponent as d grows."""
@@ -106,6 +114,7 @@ class Exponents:
         fit = {"exponent": exponent, "error": error, "predicted": self.predicted(regime)}
         ends = {"window_start": window[0], "window_end": window[1]}
         rest = {"extrapolated": self.limit(channel, regime)} if self.dims.size > 1 else {}
+        rest["flagged"] = self.fit_flagged(channel, regime)[k]
         add_rows(drawing, series=f"fit{suffix}", **where, **fit, **ends, **rest)
         what = ", ".join(f"{name} {value}" for name, value in where.items())
         drawing.flagged += [
@@ -122,7 +131,8 @@ def curves(axis: Axes, regime: str, found: Sequence[Exponents]) -> None:
             look = {} if channel == "softmax" else {"linestyle": ":", "linewidth": 0.9}
             label = _label(exponents, regime) if channel == "softmax" else None
             style.theory(axis, n, excess, colour, label=label, flagged=bad, **look)
-        _slope(axis, exponents, regime)
+        if not exponents.fit_flagged("softmax", regime)[0]:
+            _slope(axis, exponents, regime)
     axis.set(xscale="log", yscale="log", xlabel="samples $n$", ylabel="excess error")
     dim = rf"$d={found[0].dims[0]}$"
     axis.set_title(f"{REGIMES[regime]}, {dim}", fontsize=7, pad=3, loc="right")
@@ -139,7 +149,7 @@ def _slope(axis: Axes, exponents: Exponents, regime: str) -> None:
     n, excess, ends, exponent = (
         exponents.at(name, "softmax", regime)[0] for name in ("n", "excess", "window", "exponent")
     )
-    inside = (n >= ends[0] * 0.999) & (n <= ends[1] * 1.001)
+    inside = (n >= ends[0] * (1 - EDGE)) & (n <= ends[1] * (1 + EDGE))
     middle = np.exp(np.mean(np.log(n[inside])))
     height = np.exp(np.mean(np.log(excess[inside])))
     line = height * (ends / middle) ** -exponent
@@ -161,6 +171,7 @@ def against_gamma(axis: Axes, found: Sequence[Exponents]) -> None:
                 for name in ("exponent", "error")
             )
             look = {"method": method, "label": channel if regime == "optimal" else None}
+            look["flagged"] = [exponents.fit_flagged(channel, regime)[-1] for exponents in found]
             style.simulation(axis, gammas + shift, value, error, colour, **look)
     axis.set(xlabel=r"spectral exponent $\gamma$", ylabel="exponent of the excess")
     axis.set_title(f"state evolution, $d={found[0].dims[-1]}$", fontsize=7, pad=3, loc="right")
@@ -175,9 +186,11 @@ def against_dim(axis: Axes, found: Sequence[Exponents], large: Sequence[Exponent
             label = rf"$\gamma={exponents.gamma:g}$" if regime == "optimal" else None
             if regime in ALONE:
                 drift = other.at("exponent", "softmax", regime) - target
-                style.theory(axis, other.dims, drift, colour, linestyle=line, label=label)
+                look = {"linestyle": line, "flagged": other.fit_flagged("softmax", regime)}
+                style.theory(axis, other.dims, drift, colour, label=label, **look)
             drift = exponents.at("exponent", "softmax", regime) - target
             look = {"method": MARKS[regime], "markersize": 3}
+            look["flagged"] = exponents.fit_flagged("softmax", regime)
             style.simulation(axis, exponents.dims, drift, None, colour, **look)
     for regime, line in STYLES.items():
         mark = {"marker": style.MARKERS[MARKS[regime]], "markersize": 3, "linestyle": line}

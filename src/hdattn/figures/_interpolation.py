@@ -70,10 +70,13 @@ def draw_thresholds(axis: Axes, records: dict[str, list[Record]], s: Section, dr
     style.theory(axis, found["kappa0"], recovery, style.BLACK, label=r"recovery, $\Delta=0$")
     add_rows(drawing, quantity="alpha_recovery", kappa0=found["kappa0"], noise=0.0, value=recovery)
     colour = shades.get(s.noise, style.GREY)
+    late = {kappa0: alphas.tolist() for kappa0, alphas in unfinished_probes(records, s)}
     for kappa0, alphas, share in _probes(records, s):
-        for alpha, fitted in zip(alphas, share, strict=True):
-            face = colour if fitted > 0.5 else "white"
-            axis.plot(kappa0, alpha, "o", color=colour, markerfacecolor=face, markersize=4)
+        for alpha, fitted in zip(alphas.tolist(), share, strict=True):
+            look = {"fmt": "o" if fitted > 0.5 else "x", "markersize": 4}
+            if alpha in late[kappa0]:
+                look = {"flagged": [True]}
+            style.simulation(axis, [kappa0], [alpha], None, colour, **look)
         add_rows(
             drawing,
             quantity="share of instances fitted",

@@ -111,11 +111,14 @@ class Curve:
         """One line for each doubt."""
         return [f"{panel}, {ALL_NAMES[self.activation]}: {text}" for text in self.record.messages]
 
-    def draw(self, axis: Axes, values: np.ndarray, **look: Any) -> None:
-        """Line with a marker at each point, hollow where it is flagged."""
+    def draw(
+        self, axis: Axes, values: np.ndarray, *, others: Sequence[Curve] = (), **look: Any
+    ) -> None:
+        """Line with a marker at each point, hollow where it is flagged, or one of ``others`` is."""
         colour = style.MEANING[self.activation]
         style.theory(axis, self.x, values, colour, **look)
-        where = {"markersize": MARKER["markersize"], "flagged": self.flagged}
+        flagged = np.any([curve.flagged for curve in (self, *others)], axis=0)
+        where = {"markersize": MARKER["markersize"], "flagged": flagged}
         style.simulation(axis, self.x, values, None, colour, **where)
 
     def rows(self, panel: str, x_name: str) -> Iterator[dict[str, Any]]:

@@ -112,12 +112,11 @@ class Selection(Ensemble):
         return self._solved(lambda datasets: theory_values(datasets, quantity))
 
     @cached_property
-    def flagged(self) -> np.ndarray:
-        """Sample ratios [a] where some instance's training or theory is not to be trusted."""
-        bad = ~self.simulation("converged")
-        if self.theory_picked is not None:
-            bad |= self._solved(theory_flags)
-        return bad.any(axis=0)
+    def theory_flagged(self) -> np.ndarray:
+        """Sample ratios [a] where the theory of some instance is not to be trusted."""
+        if self.theory_picked is None:
+            return np.zeros(len(self.alphas), bool)
+        return self._solved(theory_flags).any(axis=0)
 
     def _solved(self, value: Callable[[dict[str, np.ndarray]], np.ndarray]) -> np.ndarray:
         values = np.concatenate([value(record.datasets) for record in self.own])
@@ -155,13 +154,17 @@ class PathEnsemble:
         theory = np.stack([self.at(lam).theory("test_error") for lam in self._solved], axis=-1)
         return Selection(*self._records, errors.argmin(axis=2), theory.argmin(axis=2))
 
-    def complaints(self, what: str) -> list[str]:
-        """One line for each sample ratio where any weight decay is flagged; ``what`` was trained.
+    @property
+    def flagged(self) -> np.ndarray:
+        """Sample ratios [a] where any weight decay is flagged.
 
         Also one that :meth:`best` passed over: it might have been the best.
         """
-        flagged = np.any([self.at(lam).flagged for lam in self.lams], axis=0)
-        return complaints_at(f"{what}, or the theory of its targets", self.alphas[flagged])
+        return np.any([self.at(lam).flagged for lam in self.lams], axis=0)
+
+    def complaints(self, what: str) -> list[str]:
+        """One line for each sample ratio that is flagged; ``what`` was trained."""
+        return complaints_at(f"{what}, or the theory of its targets", self.alphas[self.flagged])
 
     def chosen(self) -> np.ndarray:
         """Weight decays [instance, a] that :meth:`best` takes in training."""

@@ -34,9 +34,11 @@ def plane(axis: Axes, name: str, flows: Flows, optima: list[Record]) -> Iterator
             axis.plot(*points, color=style.LIGHT_GREY, linewidth=0.5, zorder=1)
             end = [values[-1] for values in points]
             axis.plot(*end, marker="o", markersize=3, color=COLOURS[name], linestyle="", zorder=3)
-            for spike, value in zip((first, second), end, strict=True):
+            for spike, values in zip((first, second), points, strict=True):
                 place = {"instance": i, "head": h, "spike": spike}
-                yield row(name, "end of the flow", value, tau=flows.tau[-1], **place)
+                for t, value in zip(flows.tau, values, strict=True):
+                    yield row(name, "m", value, tau=t, **place)
+                yield row(name, "end of the flow", values[-1], tau=flows.tau[-1], **place)
         yield row(name, "loss at the end", flows.end_loss[i], tau=flows.tau[-1], instance=i)
     yield from _optima(axis, name, (first, second), optima)
     axis.set(xlabel=rf"$m_{{h{first}}}$", ylabel=rf"$m_{{h{second}}}$")
@@ -45,12 +47,17 @@ def plane(axis: Axes, name: str, flows: Flows, optima: list[Record]) -> Iterator
 
 
 def _optima(axis: Axes, name: str, plane: tuple[int, int], optima: list[Record]):
-    """Stars at the optimum, crosses at the best without a second split; their losses."""
-    looks = ({"marker": "*", "markersize": 8}, {"marker": "x", "markersize": 5})
+    """Stars at the optimum, crosses at the best without a second split; their losses.
+
+    Hollow triangles instead where the search did not converge.
+    """
+    looks = ({"fmt": "*", "markersize": 8}, {"fmt": "x", "markersize": 5})
     lines = []
     for look, record, label in zip(looks, optima, ("best", "one split"), strict=True):
         m = record.datasets["m"][:, list(plane)]
-        axis.plot(*m.T, linestyle="", color=style.BLACK, markerfacecolor="none", zorder=4, **look)
+        hollow = np.full(len(m), not record.converged)
+        look = {"zorder": 2} | ({} if hollow.all() else look)  # below the ends of the flows
+        style.simulation(axis, *m.T, None, style.BLACK, flagged=hollow, **look)
         loss = float(record.datasets["loss"])
         lines.append(f"{label} {loss:.6f}")
         yield row(name, f"loss, {label}", loss)

@@ -12,6 +12,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from hdattn.experiment import Experiment
 from hdattn.fields import Count, FigureSection, Number, Positive, physics, size
 from hdattn.figures import validation
+from hdattn.figures._ensemble import theory_flags
 from hdattn.figures._singlehead import below_dim, whole_blocks
 
 if TYPE_CHECKING:
@@ -180,10 +181,14 @@ class Recovery:
         return self.theory.datasets[name][self.columns]
 
     @property
+    def theory_flagged(self) -> np.ndarray:
+        """Sizes [a] where the theory is not to be trusted."""
+        return theory_flags(self.theory.datasets)[self.columns]
+
+    @property
     def flagged(self) -> np.ndarray:
         """Sizes [a] where training or theory is not to be trusted."""
-        bad = ~self.predicted("converged") | (self.predicted("flags") != "")
-        return bad | ~self.values("converged").all(0)
+        return self.theory_flagged | ~self.values("converged").all(0)
 
     def parts(self) -> list[MatrixParts]:
         """Over, under, approximation and sum of each a, arrays over instances."""
@@ -225,7 +230,7 @@ class Recovery:
     def complaints(self, what: str) -> list[str]:
         """One line for each flagged size, also those of the theory alone."""
         solved = self.theory.datasets
-        alone = ~solved["converged"] | (solved["flags"] != "")
+        alone = theory_flags(solved)
         alone[self.columns] = False
         sizes = [*self.sizes[self.flagged], *solved["n"][alone]]
         return [f"{what}: not converged or unreliable at n = {n:g}" for n in sizes]

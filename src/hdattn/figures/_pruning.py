@@ -84,10 +84,15 @@ def impossible(panel: Panel, activation: str, records: list[Record], risk: float
             yield f"{label(activation)}, {panel.name}: {-np.nanmin(slack):.1e} below the Bayes risk"
 
 
+def reached(panel: Panel, records: list[Record]) -> bool:
+    """Whether the flows of all seeds reached their last time."""
+    return all(record.datasets["converged"][panel.number].all() for record in records)
+
+
 def doubts(panels: list[Panel], activation: str, records: list[Record]) -> Iterator[str]:
     """What the step doubts, and flows that stopped early."""
     for record in records:
         yield from (f"{label(activation)}, {message}" for message in record.messages)
-        for panel, reached in zip(panels, record.datasets["converged"], strict=True):
-            if not reached.all():
+        for panel in panels:
+            if not reached(panel, [record]):
                 yield f"{label(activation)}, {panel.name}: the integrator stopped early"

@@ -52,10 +52,14 @@ def trajectories(axis: Axes, flows: Flows, found: SplitStatistics) -> list[dict[
     return rows
 
 
-def checked(axis: Axes, check: Flows) -> None:
+def checked(axis: Axes, check: Flows) -> Iterator[dict[str, Any]]:
     """One flow on many points, dashed, on that of the same seed on few."""
-    look = {"color": style.BLACK, "linewidth": 0.6, "linestyle": "--", "zorder": 5}
-    axis.plot(check.tau, check.m[0, :, :, check.flipping[0]], **look)
+    spike, look = check.flipping[0], {"linewidth": 0.6, "linestyle": "--", "zorder": 5}
+    for h, values in enumerate(check.m[0, :, :, spike].T):
+        style.theory(axis, check.tau, values, style.BLACK, **look)
+        place = {"instance": 0, "head": h, "spike": spike}
+        for t, value in zip(check.tau, values, strict=True):
+            yield row(_case(check), "m, on many points", value, tau=t, **place)
 
 
 def statistics(flows: Flows, found: SplitStatistics) -> Iterator[dict[str, Any]]:

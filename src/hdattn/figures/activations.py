@@ -191,6 +191,8 @@ def _deviations(axis: Axes, cases: list[Case]) -> Iterator[dict[str, Any]]:
     constant = np.sum(values / dims / errors**2) / np.sum((dims * errors) ** -2.0)
     x = np.geomspace(0.8 * dims[0], 1.25 * dims[-1], 20)
     style.theory(axis, x, constant / x, colour, linewidth=0.8, linestyle="--")
+    for dim, value in zip(x, constant / x, strict=True):
+        yield table_row(cases[0], "loss minus flow", "C/D, C fitted", value, dim=dim)
     look = {"method": "sgd", "flagged": [not _fine(case) for case in cases]}
     style.simulation(axis, dims, values, errors, colour, **look)
     axis.set(xscale="log", yscale="log", xlabel="$D$", ylabel="loss, SGD minus flow")

@@ -10,6 +10,7 @@ from hdattn.experiment import Experiment
 from hdattn.fields import Positive, PositiveGrid, PositiveList, physics, size
 from hdattn.figures import style
 from hdattn.figures._curves import add_rows
+from hdattn.figures._ensemble import theory_flags
 from hdattn.figures._powerlaw import (
     Dimension,
     Exponent,
@@ -80,8 +81,11 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
         axis.set(xscale="log", xlabel="samples $n$")
     names = (*PARTS, "mismatch", "excess", "rescale", "slope", "recovered")
     names += ("clean_mismatch", "clean_excess", "clean_rescale", "clean_slope")
-    add_rows(drawing, series="theory", n=data["n"], **{name: data[name] for name in names})
-    bad = ~data["converged"] | (data["flags"] != "")
+    columns = {name: data[name] for name in names}
+    columns |= {f"rescaled_{name}": rescaled(data, name) for name in PARTS}
+    columns |= {"clean_parts": data["clean_excess"] - data["clean_mismatch"]}
+    bad = theory_flags(data)
+    add_rows(drawing, series="theory", n=data["n"], **columns, flagged=bad)
     drawing.flagged += [f"theory: not to be trusted at n = {n:.4g}" for n in data["n"][bad]]
     for one in (simulated, small):
         drawing.flagged += one.complaints(f"L-BFGS or its theory, d = {one.dim}")
@@ -97,8 +101,8 @@ def rescaled(data: dict[str, np.ndarray], name: str, labels: str = "") -> np.nda
 
 
 def _stack(axis: Axes, data: dict[str, np.ndarray]) -> None:
-    """Shares of the excess, stacked, and the excess itself."""
-    excess = data["excess"]
+    """Shares of the excess, stacked; a gap where the theory is not to be trusted."""
+    excess = np.where(theory_flags(data), np.nan, data["excess"])
     shares = [np.maximum(rescaled(data, name) / excess, 0) for name in PARTS]
     shares.append(data["mismatch"] / excess)
     labels, colours = (*PARTS, "mismatch"), (*PARTS.values(), style.GREY)
@@ -108,13 +112,14 @@ def _stack(axis: Axes, data: dict[str, np.ndarray]) -> None:
 
 def _factor(axis: Axes, data: dict[str, np.ndarray]) -> None:
     """Excess and parts, log-log, and the factor of the softmax on the right."""
+    look = {"flagged": theory_flags(data)}
     for name, colour in PARTS.items():
         part = rescaled(data, name)
-        style.theory(axis, data["n"], np.where(part > 0, part, np.nan), colour, label=name)
-    style.theory(axis, data["n"], data["excess"], style.BLACK, label="excess")
+        style.theory(axis, data["n"], np.where(part > 0, part, np.nan), colour, label=name, **look)
+    style.theory(axis, data["n"], data["excess"], style.BLACK, label="excess", **look)
     axis.set(yscale="log", ylabel="excess test error", ylim=(data["excess"].min() / 30, None))
     twin = axis.twinx()
-    style.theory(twin, data["n"], data["rescale"], style.PURPLE, linestyle="--")
+    style.theory(twin, data["n"], data["rescale"], style.PURPLE, linestyle="--", **look)
     twin.set(ylim=(0, 1.2))
     twin.set_ylabel("rescale factor (dashed)", color=style.PURPLE)
     axis.legend(fontsize=6, loc="lower left")
@@ -123,9 +128,12 @@ def _factor(axis: Axes, data: dict[str, np.ndarray]) -> None:
 def _simulated(axis: Axes, simulated: Recovery, drawing: Drawing) -> None:
     """Parts of ||S - c S0||^2/d: training, and the theory at the same d."""
     data = simulated.theory.datasets
+    bad = theory_flags(data)
     for name, colour in QUANTITIES.items():
         line = sum(data[part] for part in PARTS) if name == "total" else data[name]
-        style.theory(axis, data["n"], line, colour, thin=True)
+        style.theory(axis, data["n"], line, colour, thin=True, flagged=bad)
+        row = {"series": f"theory d={simulated.dim}", "part": name}
+        add_rows(drawing, **row, n=data["n"], value=line, flagged=bad)
         mean, error = simulated.mean_and_error(name)
         label = r"$\|S-cS_0\|^2/d$" if name == "total" else name
         look = {"method": "lbfgs", "label": label, "flagged": simulated.flagged}
@@ -139,10 +147,12 @@ def _simulated(axis: Axes, simulated: Recovery, drawing: Drawing) -> None:
 
 def _clean(axis: Axes, data: dict[str, np.ndarray]) -> None:
     """Against labels without noise the scale at saturation is not the best: mismatch."""
-    style.theory(axis, data["n"], data["clean_excess"], style.BLACK, label="excess, clean labels")
-    rest = data["clean_excess"] - data["clean_mismatch"]
-    style.theory(axis, data["n"], np.where(rest > 0, rest, np.nan), style.BLUE, label="its parts")
+    n, clean, bad = data["n"], data["clean_excess"], theory_flags(data)
+    style.theory(axis, n, clean, style.BLACK, label="excess, clean labels", flagged=bad)
+    rest = clean - data["clean_mismatch"]
+    rest = np.where(rest > 0, rest, np.nan)
+    style.theory(axis, n, rest, style.BLUE, label="its parts", flagged=bad)
     level = float(data["clean_mismatch"][0])
-    style.level(axis, level, f"mismatch {level:.3g}")
+    style.level(axis, level, f"mismatch {level:.3g}", flagged=bad[0])
     axis.set(yscale="log", ylabel="excess test error")
     axis.legend(fontsize=6, loc="lower left")

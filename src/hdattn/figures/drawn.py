@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hdattn.figures.style import CORE
+
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
@@ -29,18 +31,17 @@ COLUMNS += ("low", "high", "value")
 KINDS = ("line", "markers", "bar", "fill", "step", "patch", "share", "level", "mesh", "note")
 """What a row can be; anything else stands under the name of its class, without coordinates."""
 
-HOLLOW = ("white", "none")
 _NO_MARKER = ("", " ", "None", "none", None)
 
 
 def rows(figure: Figure) -> list[dict[str, Any]]:
     """A row for each point (or bar, cell, ...) of ``figure``, panel by panel, in order of drawing.
 
-    line, markers: ``x``, ``y``; of markers whether ``hollow``. bar: an error bar at ``x``, ``y``
-    from ``low`` to ``high``. fill: at ``x`` between ``low`` and ``high``, or the outline. step:
-    height ``y`` from ``x`` to ``x_end``. patch: a rectangle from ``x``, ``y`` to ``x_end``,
-    ``y_end``. share: the same, ``y`` a fraction of the panel's height. level: a line across the
-    panel at ``x`` or ``y``. mesh: ``value`` of a cell. note: text at a point.
+    line, markers: ``x``, ``y``; whether ``hollow``, as is the white core of a line. bar: an error
+    bar at ``x``, ``y`` from ``low`` to ``high``. fill: at ``x`` between ``low`` and ``high``, or
+    the outline. step: height ``y`` from ``x`` to ``x_end``. patch: a rectangle from ``x``, ``y``
+    to ``x_end``, ``y_end``. share: the same, ``y`` a fraction of the panel's height. level: a line
+    across the panel at ``x`` or ``y``. mesh: ``value`` of a cell. note: text at a point.
     """
     empty = dict.fromkeys(COLUMNS)
     return [
@@ -119,15 +120,20 @@ def _line(line: Line2D) -> Iterator[dict[str, Any]]:
         points = list(dict.fromkeys(points))
     colour = _hex(line.get_color())
     if line.get_linestyle() not in _NO_MARKER:
-        kind = "line" if all(known) else "level"
-        yield from ({"kind": kind, "colour": colour, "x": x, "y": y} for x, y in points)
+        look = {"kind": "line" if all(known) else "level", "colour": colour}
+        look |= {"hollow": True} if line.get_label() == CORE else {}
+        yield from (look | {"x": x, "y": y} for x, y in points)
     if line.get_marker() not in _NO_MARKER:
         look = {"kind": "markers", "colour": colour, "hollow": _is_hollow(line)}
         yield from (look | {"x": x, "y": y} for x, y in points)
 
 
 def _is_hollow(line: Line2D) -> bool:
-    return line.get_markerfacecolor() in HOLLOW
+    return _is_white(line.get_markerfacecolor())
+
+
+def _is_white(face: Any) -> bool:
+    return _hex(face) == "#ffffff"
 
 
 def _bars(container: ErrorbarContainer) -> Iterator[dict[str, Any]]:
@@ -151,7 +157,7 @@ def _collection(group: Collection) -> Iterator[dict[str, Any]]:
     colours = [*group.get_facecolor(), *group.get_edgecolor()]
     look = {"colour": _hex(colours[0]) if colours else None}
     if group.get_offset_transform().contains_branch(group.axes.transData):
-        look |= {"kind": "markers", "hollow": not len(group.get_facecolor())}
+        look |= {"kind": "markers"}
         yield from _points(look, np.ma.filled(group.get_offsets().astype(float), np.nan))
     elif all(_at_data(group)):
         kind = "line" if isinstance(group, LineCollection) else "fill"
@@ -176,8 +182,9 @@ def _patch(patch: Patch) -> Iterator[dict[str, Any]]:
     from matplotlib.patches import Rectangle, StepPatch
 
     known = _at_data(patch)
-    colour = patch.get_facecolor() if patch.get_fill() else patch.get_edgecolor()
-    look = {"colour": _hex(colour), "hollow": not patch.get_fill()}
+    face, edge = patch.get_facecolor(), patch.get_edgecolor()
+    hollow = bool(patch.get_fill() and _is_white(face))
+    look = {"colour": _hex(face if patch.get_fill() and not hollow else edge), "hollow": hollow}
     if isinstance(patch, StepPatch):
         steps = patch.get_data()
         ends = itertools.pairwise(map(float, steps.edges))

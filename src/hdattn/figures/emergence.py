@@ -11,6 +11,7 @@ from hdattn.experiment import Experiment
 from hdattn.fields import Count, Positive, PositiveGrid, PositiveList, physics, size
 from hdattn.figures import style
 from hdattn.figures._curves import add_rows
+from hdattn.figures._ensemble import theory_flags
 from hdattn.figures._powerlaw import (
     Dimension,
     Exponent,
@@ -36,6 +37,7 @@ MODEL = "singlehead"
 TITLE = "Modes of the target emerge one by one"
 SHARED = ("own *", "trained *")  # with decomposition
 RESOLVED = 1e-8  # excess that the quadrature of the channel tells from zero
+JUMP = {"fmt": "v", "markersize": 4}
 GUIDE = {"color": style.BLACK, "linestyle": "--", "linewidth": 0.7}
 
 
@@ -121,11 +123,10 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
     _plateaus(axes[2], few, section, drawing)
     _against_count(axes[3], data, section.spectral_exponent)
     columns = {name: data[name] for name in ("n", "recovered", "excess", "lam")}
-    add_rows(drawing, series="theory", **columns)
+    add_rows(drawing, series="theory", **columns, flagged=theory_flags(data))
     for what, record in {"power law": records["theory"][0], **few}.items():
-        solved = record.datasets
-        bad = ~solved["converged"] | (solved["flags"] != "")
-        drawing.flagged += [f"theory, {what}: unreliable at n = {n:.4g}" for n in solved["n"][bad]]
+        doubtful = record.datasets["n"][theory_flags(record.datasets)]
+        drawing.flagged += [f"theory, {what}: unreliable at n = {n:.4g}" for n in doubtful]
     for one in (simulated, small):
         drawing.flagged += one.complaints(f"L-BFGS or its theory, d = {one.dim}")
     where = f"gamma={section.spectral_exponent:g}"
@@ -135,9 +136,12 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
 
 
 def emergences(data: dict[str, np.ndarray], modes: np.ndarray) -> np.ndarray:
-    """n at which each mode leaves the noise, a l = b, b that of the theory at n; NaN beyond."""
+    """n at which each mode leaves the noise, a l = b, b that of the theory at n; NaN beyond.
+
+    Between sizes at which the theory is to be trusted.
+    """
     log_n, noise = np.log(data["n"]), np.log(data["b"] / data["a"])
-    known = np.isfinite(noise)
+    known = np.isfinite(noise) & ~theory_flags(data)
     crossing = np.interp(-np.log(modes), -noise[known], log_n[known], left=np.nan, right=np.nan)
     return np.exp(crossing)
 
@@ -147,11 +151,13 @@ def _count(axis: Axes, data: dict, simulated: Recovery, section: Section, drawin
     points = emergences(data, eigenvalues(section.spectral_exponent, section.dim))
     count = np.arange(1, points.size + 1)
     label = rf"learnt modes, $d={section.dim}$"
-    axis.step(data["n"], data["recovered"], where="post", color=style.BLUE, label=label)
+    steps = {"drawstyle": "steps-post", "label": label, "flagged": theory_flags(data)}
+    style.theory(axis, data["n"], data["recovered"], style.BLUE, **steps)
     look = {"color": style.VERMILLION, "markersize": 2.5, "linestyle": "", "marker": "o"}
     axis.plot(points, count, label=r"$a\,\ell_k=b$", **look)
     own = simulated.theory.datasets
-    style.theory(axis, own["n"], simulated.dim * own["rank_fraction"], style.BLACK, thin=True)
+    thin = {"thin": True, "flagged": theory_flags(own)}
+    style.theory(axis, own["n"], simulated.dim * own["rank_fraction"], style.BLACK, **thin)
     mean, error = simulated.mean_and_error("rank")
     label = rf"rank of $S$, $d={simulated.dim}$"
     look = {"method": "lbfgs", "label": label, "flagged": simulated.flagged}
@@ -171,7 +177,7 @@ def _overlaps(axis: Axes, simulated: Recovery, section: Section, drawing: Drawin
     captured, paired = (simulated.values(name) for name in ("captured", "overlap"))
     for mode, colour in zip(section.modes, style.SERIES, strict=False):
         line = squared_overlap(data, modes[mode - 1])
-        style.theory(axis, data["n"], line, colour)
+        style.theory(axis, data["n"], line, colour, flagged=theory_flags(data))
         means, errors = zip(
             *(mean_and_error(column) for column in captured[..., -mode].T), strict=True
         )
@@ -188,14 +194,15 @@ def _overlaps(axis: Axes, simulated: Recovery, section: Section, drawing: Drawin
 def _plateaus(axis: Axes, few: dict[str, Record], section: Section, drawing: Drawing) -> None:
     """Error of few levels: plateaus where the next has many more modes, else none."""
     for (label, record), colour in zip(few.items(), style.SERIES, strict=False):
-        data = record.datasets
+        data, bad = record.datasets, theory_flags(record.datasets)
         shown = np.where(data["excess"] > RESOLVED, data["excess"], np.nan)
-        style.theory(axis, data["n"], shown, colour, label=label)
+        style.theory(axis, data["n"], shown, colour, label=label, flagged=bad)
         columns = {name: data[name] for name in ("n", "recovered", "excess", "lam")}
-        add_rows(drawing, series=label, **columns)
+        add_rows(drawing, series=label, **columns, flagged=bad)
         jumps = np.flatnonzero(np.diff(data["recovered"]))
-        axis.plot(data["n"][jumps], data["excess"][jumps], "v", color=colour, markersize=4)
-    axis.plot([], [], "v", color=style.GREY, label="a level emerges")
+        points = data["n"][jumps], data["excess"][jumps]
+        style.simulation(axis, *points, None, colour, flagged=bad[jumps], **JUMP)
+    style.simulation(axis, [], [], None, style.GREY, label="a level emerges", **JUMP)
     axis.set(xscale="log", yscale="log", xlabel="samples $n$", ylabel="excess test error")
     axis.legend(fontsize=6, loc="lower left")
 
@@ -204,9 +211,12 @@ def _against_count(axis: Axes, data: dict, gamma: float) -> None:
     """Excess error against the number of learnt modes, and the slope of its tail."""
     counts, first = np.unique(data["recovered"], return_index=True)
     kept = counts > 0
-    counts, excess = counts[kept], data["excess"][first][kept]
-    style.theory(axis, counts, excess, style.BLUE, marker=".", label="state evolution")
-    guide = excess[-1] * (counts / counts[-1]) ** (1.0 - 2 * gamma)
-    axis.plot(counts, guide, **GUIDE, label=rf"$k^{{-{2 * gamma - 1:g}}}$")
+    counts, excess, bad = counts[kept], data["excess"][first][kept], theory_flags(data)[first][kept]
+    look = {"marker": ".", "label": "state evolution", "flagged": bad}
+    style.theory(axis, counts, excess, style.BLUE, **look)
+    if not bad.all():
+        last = np.flatnonzero(~bad)[-1]
+        guide = excess[last] * (counts[~bad] / counts[last]) ** (1.0 - 2 * gamma)
+        axis.plot(counts[~bad], guide, **GUIDE, label=rf"$k^{{-{2 * gamma - 1:g}}}$")
     axis.set(xscale="log", yscale="log", xlabel="learnt modes $k$", ylabel="excess test error")
     axis.legend(loc="best", fontsize=6)

@@ -157,22 +157,25 @@ def _draw_decays(
 ) -> None:
     """Best weight decay: theory, and the geometric mean of what validation chose."""
     alphas, lams = limit.datasets["alpha"], limit.datasets["lam"]
-    style.theory(axis, alphas, lams, colour)
-    add_rows(drawing, quantity="best_lam", series="theory", alpha=alphas, value=lams, head=head)
+    doubtful = theory_flags(limit.datasets)
+    style.theory(axis, alphas, lams, colour, flagged=doubtful)
+    row = {"quantity": "best_lam", "head": head}
+    add_rows(drawing, series="theory", alpha=alphas, value=lams, flagged=doubtful, **row)
     columns = np.log(paths.chosen()).T
     mean, error = np.array([mean_and_error(column) for column in columns]).T
     middle = np.exp(mean)
     # bars of the logarithm
     bars = np.array([middle - np.exp(mean - error), np.exp(mean + error) - middle])
-    axis.errorbar(paths.alphas, middle, bars, fmt=style.MARKERS["lbfgs"], color=colour, zorder=3)
+    look = {"method": "lbfgs", "flagged": paths.flagged}
+    style.simulation(axis, paths.alphas, middle, bars, colour, **look)
     add_rows(
         drawing,
-        quantity="best_lam",
         series="lbfgs",
         alpha=paths.alphas,
         value=middle,
         standard_error=middle * error,
-        head=head,
+        flagged=paths.flagged,
+        **row,
     )
     axis.set(xscale="log", yscale="log", xlabel=SAMPLE_RATIO, ylabel=r"best weight decay $\lambda$")
 
@@ -197,11 +200,15 @@ def _draw_scan(axis: Axes, records, section: Section, head: str, base, drawing: 
     kappa0s = sorted(points)
     chosen = [(points[k][0].mean_and_error("test_error"), points[k][1]) for k in kappa0s]
     mean, error = np.array([[both[0][a], both[1][a]] for both, a in chosen]).T
-    flagged = [bool(points[k][0].flagged[points[k][1]]) for k in kappa0s]
+    flagged, doubtful = (
+        [bool(getattr(points[k][0], name)[points[k][1]]) for k in kappa0s]
+        for name in ("flagged", "theory_flagged")
+    )
     own = [points[k][0].theory("test_error")[:, points[k][1]].mean() for k in kappa0s]
-    style.theory(axis, kappa0s, own, colour, thin=True)
+    style.theory(axis, kappa0s, own, colour, thin=True, flagged=doubtful)
     style.simulation(axis, kappa0s, mean, error, colour, method="lbfgs", flagged=flagged)
-    add_rows(drawing, series=f"theory d={base.dim}", kappa0=kappa0s, value=own, **row)
+    columns = {"kappa0": kappa0s, "value": own, "flagged": doubtful}
+    add_rows(drawing, series=f"theory d={base.dim}", **columns, **row)
     add_rows(
         drawing,
         series="lbfgs",

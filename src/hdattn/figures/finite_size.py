@@ -29,6 +29,7 @@ TITLE = "SGD deviates from the finite-gamma flow by 1/D, from gradient flow for 
 
 BATCH = 1  # steps of eta = gamma B / D are an error of order B / D in themselves: so it falls too
 WITH, WITHOUT = style.BLUE, style.VERMILLION  # colours of the flow with and without its term
+GAP = r"gap of the flows $+\;C/D$"
 
 
 class Section(SizeScan):
@@ -107,9 +108,9 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
     by_gamma = [deviation(f"gamma_{g:g}", section.gamma_dim, g) for g in section.gammas]
     axes = style.panels(figure, 1, 3, width="double", height=2.4)
     _trajectories(axes[0], by_dim)
-    _against_dim(axes[1], by_dim)
+    table = [*_series_rows(by_dim), *_against_dim(axes[1], by_dim)]
     _against_gamma(axes[2], by_gamma)
-    table = [*_series_rows(by_dim), *_rows("D", by_dim), *_rows("gamma", by_gamma)]
+    table += [*_rows("D", by_dim), *_rows("gamma", by_gamma)]
     flagged = [
         f"D = {d.dim}, gamma = {d.gamma:g}: a run diverged or its flow stopped"
         for d in by_dim + by_gamma
@@ -140,24 +141,32 @@ def _trajectories(axis: Axes, deviations: Sequence[Deviation]) -> None:
     axis.legend(loc="upper left", fontsize=6.5)
 
 
-def _against_dim(axis: Axes, deviations: Sequence[Deviation]) -> None:
-    """Deviation at the last time against D; lines C / D and gap + C / D, with C fitted."""
+def _against_dim(axis: Axes, deviations: Sequence[Deviation]) -> list[dict[str, Any]]:
+    """Deviation at the last time against D; lines C / D and gap + C / D, with C fitted: rows."""
     dims = np.array([d.dim for d in deviations])
     fine_dims = np.geomspace(dims[0] / 1.3, dims[-1] * 1.3, 50)
     values, errors = np.transpose([d.with_term for d in deviations])
     constant = np.sum(values / dims / errors**2) / np.sum((dims * errors) ** -2.0)
     correction = constant / fine_dims
     look = {"linewidth": 0.8, "linestyle": "--"}
-    style.theory(axis, fine_dims, np.abs(correction), WITH, label="$C/D$", **look)
-    limit = r"gap of the flows $+\;C/D$"
-    style.theory(
-        axis, fine_dims, np.abs(deviations[0].gap + correction), WITHOUT, label=limit, **look
-    )
+    lines = {
+        "C/D": (np.abs(correction), WITH, "$C/D$"),
+        "gap + C/D": (np.abs(deviations[0].gap + correction), WITHOUT, GAP),
+    }
+    rows = []
+    for source, (values, colour, label) in lines.items():
+        style.theory(axis, fine_dims, values, colour, label=label, **look)
+        where = (deviations[0].gamma, deviations[0].sgd.tau[-1])
+        rows += [
+            _row("D, line", source, dim, *where, value, None, None)
+            for dim, value in zip(fine_dims, values, strict=True)
+        ]
     _markers(axis, dims, deviations)
     axis.set_ylim(bottom=axis.get_ylim()[0] / 4)  # room for the legend
     axis.set_xlabel("$D$")
     axis.set_ylabel(rf"SGD minus flow at $\tau = {deviations[0].sgd.tau[-1]:g}$")
     axis.legend(loc="lower left", fontsize=6.5)
+    return rows
 
 
 def _against_gamma(axis: Axes, deviations: Sequence[Deviation]) -> None:

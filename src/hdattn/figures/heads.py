@@ -160,8 +160,9 @@ def _posterior(axis: Axes, bayes: Curve, prior: DiscretePrior) -> Iterator[dict[
         ("b", exact, b, style.BLACK, "s", r"$b_h$ against $\ln P-\frac{1}{2}|\theta|^2$"),
     )
     for name, x, y, colour, marker, label in drawn:
-        look = {"marker": marker, "markersize": 3.5, "color": colour, "markerfacecolor": "none"}
-        axis.plot(np.ravel(x), np.ravel(y), linestyle="", label=label, **look)
+        look = {"fmt": marker, "markersize": 3, "label": label, "alpha": 0.6}
+        hollow = np.full(np.size(x), bayes.flagged[found[0]])
+        style.simulation(axis, np.ravel(x), np.ravel(y), None, colour, flagged=hollow, **look)
         low, high = min(low, 1.2 * np.min(x)), max(high, 1.2 * np.max(x))
         for h, (learnt, known) in enumerate(zip(y, x, strict=True)):
             for f, (value, target) in enumerate(zip(*np.atleast_1d(learnt, known), strict=True)):
@@ -178,7 +179,7 @@ def _parts(axis: Axes, curve: Curve) -> Iterator[dict[str, Any]]:
     bottom = np.zeros(len(curve.x))
     for name, (_, colour) in PARTS.items():
         values = curve.data[name]
-        axis.bar(curve.x, values, 0.75, bottom=bottom, color=colour, linewidth=0)
+        style.bars(axis, curve.x, values, 0.75, colour, bottom=bottom, flagged=curve.flagged)
         bottom += values
         for heads, value in zip(curve.x, values, strict=True):
             where = {"panel": "parts", "quantity": name, "activation": curve.activation}

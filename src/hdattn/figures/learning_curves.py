@@ -11,7 +11,7 @@ from hdattn.experiment import Experiment
 from hdattn.fields import Count, Positive, PositiveGrid, PositiveList, physics, size
 from hdattn.figures import style
 from hdattn.figures._curves import CurvePanel, add_rows, draw_residuals
-from hdattn.figures._ensemble import Ensemble, allowances, theory_complaints
+from hdattn.figures._ensemble import Ensemble, allowances, theory_complaints, theory_flags
 from hdattn.figures._singlehead import (
     SingleHead,
     below_dim,
@@ -163,7 +163,8 @@ def _draw_errors(
     panel.finish(QUANTITIES[panel.quantity])
     if panel.quantity == "test_error":
         floor = float(limit.datasets["test_error_floor"][0])
-        style.level(panel.axis, floor, "floor")
+        flagged = bool(theory_flags(limit.datasets)[0])
+        style.level(panel.axis, floor, "floor", flagged=flagged)
         add_rows(panel.drawing, quantity="test_error_floor", series="theory", value=floor)
         handles, labels = panel.axis.get_legend_handles_labels()
         # The last, Adam, is explained elsewhere.
@@ -189,9 +190,8 @@ def _draw_descents(axis: Axes, records: dict[str, list[Record]], drawing: Drawin
             history = record.datasets["history"][0, 0]
             history = history[np.isfinite(history)]
             step = np.arange(len(history))
-            axis.plot(
-                step + 1, history, color=colour, linewidth=0.8, label=None if trial else label
-            )
+            look = {"linewidth": 0.8, "label": None if trial else label}
+            style.curve(axis, step + 1, history, colour, flagged=not record.converged, **look)
             add_rows(
                 drawing,
                 quantity="objective",
@@ -200,8 +200,10 @@ def _draw_descents(axis: Axes, records: dict[str, list[Record]], drawing: Drawin
                 value=history,
             )
     for role, name, line in (("limit", "theory, limit", "-"), ("own", "theory, target", "--")):
-        value = float(records[f"descent {role}"][0].datasets["objective"].ravel()[0])
-        axis.axhline(value, color=style.VERMILLION, linewidth=0.8, linestyle=line, label=name)
+        solved = records[f"descent {role}"][0].datasets
+        value = float(solved["objective"].ravel()[0])
+        look = {"colour": style.VERMILLION, "linewidth": 0.8, "linestyle": line, "zorder": 2}
+        style.level(axis, value, name, flagged=theory_flags(solved).any(), **look)
         add_rows(drawing, quantity="objective", series=f"theory {role}", value=value)
     axis.set_xscale("log")
     axis.set_yscale("log")

@@ -10,6 +10,7 @@ from hdattn.experiment import Experiment
 from hdattn.fields import PositiveGrid, physics, size
 from hdattn.figures import style
 from hdattn.figures._curves import add_rows
+from hdattn.figures._ensemble import theory_flags
 from hdattn.figures._powerlaw import Dimension, Exponent, PowerLaw, eigenvalues, power_law, theory
 from hdattn.figures.drawing import Drawing
 
@@ -53,7 +54,7 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
     _map(figure, axes[0], curves, section)
     _cuts(axes[1], curves, line, section)
     for lam, curve in [*zip(section.lams, curves, strict=True), ("t=2b", line)]:
-        bad = ~curve["converged"] | (curve["flags"] != "")
+        bad = theory_flags(curve)
         columns = {name: curve[name] for name in ("n", "excess", "local_exponent", "rank_fraction")}
         add_rows(drawing, lam=lam, flagged=bad, **columns)
         drawing.flagged += [
@@ -82,7 +83,7 @@ def boundaries(section: Section, saturation: np.ndarray) -> dict[str, np.ndarray
 def _map(figure: Figure, axis: Axes, curves: list, section: Section) -> None:
     n, lams = np.array(section.sizes), np.array(section.lams)
     exponents = np.array([curve["local_exponent"] for curve in curves])
-    unknown = [~c["converged"] | (c["flags"] != "") | (c["Q"] == 0) for c in curves]
+    unknown = [theory_flags(c) | (c["Q"] == 0) for c in curves]
     shown = np.ma.masked_array(exponents, unknown)
     image = axis.pcolormesh(
         n, lams, shown, shading="nearest", cmap="viridis", vmin=0, vmax=STRONGEST, rasterized=True
@@ -129,7 +130,7 @@ def _cuts(axis: Axes, curves: list, line: dict, section: Section) -> None:
     chosen = np.unique(np.linspace(0, len(section.lams) - 1, 4).round().astype(int))
     cuts = [(rf"$\lambda={section.lams[i]:.3g}$", curves[i]) for i in chosen]
     for (label, curve), colour in zip([*cuts, ("$t=2b$", line)], CUT_COLOURS, strict=False):
-        good = curve["converged"] & (curve["flags"] == "") & (curve["Q"] > 0)
+        good = ~theory_flags(curve) & (curve["Q"] > 0)
         exponents = np.where(good, curve["local_exponent"], np.nan)
         style.theory(axis, curve["n"], exponents, colour, label=label)
     gamma = section.spectral_exponent

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 MODEL = "singlehead"
 TITLE = "Spectra of power-law targets and their modes"
+DOT = {"fmt": "o", "markersize": 1.5}
 
 
 class Section(SimulatedPowerLaw):
@@ -96,14 +97,15 @@ def _ranks(axis: Axes, simulated: Recovery, gamma: float, drawing: Drawing) -> N
     a, b, t = (simulated.predicted(name) for name in ("a", "b", "threshold"))
     for i, colour in zip(range(len(a)), style.SERIES, strict=False):
         mean = np.where(values[:, i].mean(0) > 1e-3, values[:, i].mean(0), np.nan)
-        label = rf"$\alpha={simulated.alphas[i]:g}$"
-        axis.plot(rank, mean, ".", color=colour, markersize=3, label=label)
+        bad, doubtful = simulated.flagged[i], simulated.theory_flagged[i]
+        look = {"label": rf"$\alpha={simulated.alphas[i]:g}$", "flagged": np.full(rank.size, bad)}
+        style.simulation(axis, rank, mean, None, colour, **DOT, **look)
         expected = outliers(a[i], b[i], t[i], modes)
-        style.theory(axis, rank, expected, colour)
+        style.curve(axis, rank, expected, colour, flagged=doubtful)
         edge = 2 * b[i] - t[i]
         if edge > 0:
-            style.level(axis, edge, colour=colour)
-        where = {"gamma": gamma, "alpha": simulated.alphas[i], "bulk_edge": edge}
+            style.level(axis, edge, colour=colour, flagged=doubtful)
+        where = {"gamma": gamma, "alpha": simulated.alphas[i], "bulk_edge": edge, "flagged": bad}
         add_rows(drawing, series="spectrum", **where, rank=rank, value=mean, expected=expected)
     target = {"color": style.MEANING["target"], "linestyle": ":", "linewidth": 0.8}
     axis.plot(rank, modes, label="target", **target)
@@ -127,12 +129,13 @@ def _universal(axes: list[Axes], simulated, gamma: float, colour: str, drawing) 
             "overlap": overlaps[:, i].mean(0),
             "seen": np.where(values[:, i] > 0, seen[:, i], 0).mean(0) / modes,
         }
-        label = rf"$\gamma={gamma:g}$" if i == 0 else None
-        look = {"color": colour, "markersize": 3, "label": label}
+        bad = simulated.flagged[i]
+        look = {"label": rf"$\gamma={gamma:g}$" if i == 0 else None}
+        look["flagged"] = np.full(kept.sum(), bad)
         for axis, column in zip(axes, measured.values(), strict=True):
-            axis.plot(x[kept], column[kept], ".", **look)
+            style.simulation(axis, x[kept], column[kept], None, colour, **DOT, **look)
         columns = {name: column[kept] for name, column in measured.items()}
-        where = {"gamma": gamma, "alpha": simulated.alphas[i]}
+        where = {"gamma": gamma, "alpha": simulated.alphas[i], "flagged": bad}
         add_rows(drawing, series="modes", **where, signal=x[kept], **columns)
 
 

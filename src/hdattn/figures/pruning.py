@@ -14,7 +14,7 @@ from hdattn.fields import Count, FigureSection, NonNegative, Number, Positive, p
 from hdattn.figures import style
 from hdattn.figures._activation_names import ActivationName, colour, label
 from hdattn.figures._multihead import ALL_NAMES, USUAL_SIGMA, SobolPoints
-from hdattn.figures._pruning import Panel, doubts, gather, impossible, method, row, rows
+from hdattn.figures._pruning import Panel, doubts, gather, impossible, method, reached, row, rows
 from hdattn.figures.drawing import Drawing
 
 if TYPE_CHECKING:
@@ -135,15 +135,21 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
 def _curves(
     above: Axes, below: Axes, panel: Panel, activation: str, records: list[Record]
 ) -> Iterator[dict[str, Any]]:
-    """Mean over seeds under each protocol, and a band from the least to the largest."""
+    """Mean over seeds under each protocol, and a band from the least to the largest.
+
+    Hollow, and without the band, where the flow of some seed stopped early.
+    """
     for number, protocol in enumerate(map(str, records[0].datasets["protocol"])):
         look = {"linestyle": LINES[protocol], "linewidth": 1.0, "marker": "o", "markersize": 2}
+        stopped = not reached(panel, records)
         band = {"color": colour(activation), "alpha": 0.15, "linewidth": 0}
         for axis, quantity in ((above, "loss"), (below, "increase")):
             values = gather(records, quantity, panel, number)
-            removed = np.arange(panel.heads)
-            style.theory(axis, removed, values.mean(axis=0), colour(activation), **look)
-            axis.fill_between(removed, values.min(axis=0), values.max(axis=0), **band)
+            removed, hollow = np.arange(panel.heads), np.full(panel.heads, stopped)
+            mean = values.mean(axis=0)
+            style.theory(axis, removed, mean, colour(activation), flagged=hollow, **look)
+            if not stopped:
+                axis.fill_between(removed, values.min(axis=0), values.max(axis=0), **band)
         yield from rows(panel, activation, protocol, number, records)
 
 

@@ -125,19 +125,28 @@ def _draw_limit(axis: Axes, quantity, records, section: Section, a, colour, draw
         drawing, series="theory", lam=section.theory_lams, value=values, flagged=flagged, **row
     )
     best = records["optimum"][0].datasets
-    axis.plot(best["lam"][a], best[quantity][a], "*", color=colour, markersize=9, zorder=4)
-    add_rows(drawing, series="optimum", lam=best["lam"][a], value=best[quantity][a], **row)
+    _star(axis, best["lam"][a], best[quantity][a], colour, flagged=theory_flags(best)[a])
+    columns = {"value": best[quantity][a], "flagged": theory_flags(best)[a]}
+    add_rows(drawing, series="optimum", lam=best["lam"][a], **columns, **row)
+
+
+def _star(axis: Axes, x: float, y: float, colour: str, *, flagged: bool) -> None:
+    """Best weight decay by theory."""
+    look = {"fmt": "*", "markersize": 9, "zorder": 4, "flagged": [flagged]}
+    style.simulation(axis, [x], [y], None, colour, **look)
 
 
 def _draw_trained(axis: Axes, quantity, paths: PathEnsemble, a, colour, drawing) -> None:
     ensembles = [paths.at(lam) for lam in paths.lams]
     own = [e.theory(quantity)[:, a].mean() for e in ensembles]
-    style.theory(axis, paths.lams, own, colour, thin=True)
+    doubtful = [bool(e.theory_flagged[a]) for e in ensembles]
+    style.theory(axis, paths.lams, own, colour, thin=True, flagged=doubtful)
     points = np.array([np.array(e.mean_and_error(quantity))[:, a] for e in ensembles])
     flagged = [bool(e.flagged[a]) for e in ensembles]
     style.simulation(axis, paths.lams, *points.T, colour, method="lbfgs", flagged=flagged)
     row = {"quantity": quantity, "alpha": float(paths.alphas[a]), "lam": paths.lams}
-    add_rows(drawing, series=f"theory d={ensembles[0].dim}", value=own, **row)
+    series = f"theory d={ensembles[0].dim}"
+    add_rows(drawing, series=series, value=own, flagged=doubtful, **row)
     add_rows(
         drawing,
         series="lbfgs",
@@ -151,10 +160,13 @@ def _draw_trained(axis: Axes, quantity, paths: PathEnsemble, a, colour, drawing)
 
 def _draw_best_decay(axis: Axes, best: Record, optimum: Record, drawing: Drawing) -> None:
     curve, marked = best.datasets, optimum.datasets
-    style.theory(axis, curve["alpha"], curve["lam"], style.BLACK)
-    for alpha, lam, colour in zip(marked["alpha"], marked["lam"], style.SERIES, strict=False):
-        axis.plot(alpha, lam, "*", color=colour, markersize=9, zorder=4)
-    add_rows(drawing, quantity="lam", series="best", alpha=curve["alpha"], value=curve["lam"])
+    flagged, doubtful = theory_flags(curve), theory_flags(marked)
+    style.theory(axis, curve["alpha"], curve["lam"], style.BLACK, flagged=flagged)
+    stars = zip(marked["alpha"], marked["lam"], style.SERIES, doubtful, strict=False)
+    for alpha, lam, colour, bad in stars:
+        _star(axis, alpha, lam, colour, flagged=bad)
+    columns = {"alpha": curve["alpha"], "value": curve["lam"], "flagged": flagged}
+    add_rows(drawing, quantity="lam", series="best", **columns)
     axis.set(xscale="log", yscale="log", xlabel=SAMPLE_RATIO, ylabel=r"best weight decay $\lambda$")
     plain_ticks(axis.yaxis, (0.02, 0.05, 0.1))
 

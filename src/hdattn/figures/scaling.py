@@ -10,6 +10,7 @@ from hdattn.experiment import Experiment
 from hdattn.fields import Count, PositiveList, physics, size
 from hdattn.figures import _exponents, style
 from hdattn.figures._curves import add_rows
+from hdattn.figures._ensemble import theory_flags
 from hdattn.figures._powerlaw import (
     Dimension,
     Exponent,
@@ -105,7 +106,8 @@ def _simulation(axis: Axes, simulated: Recovery, drawing: Drawing) -> None:
     """Training above the samples' own floor, and the theory at the same d (thin)."""
     mean, error = simulated.mean_and_error("excess")
     data = simulated.theory.datasets
-    style.theory(axis, data["n"], data["excess"], style.BLACK, thin=True)
+    thin = {"thin": True, "flagged": theory_flags(data)}
+    style.theory(axis, data["n"], data["excess"], style.BLACK, **thin)
     label = f"L-BFGS, $d={simulated.dim}$"
     look = {"method": "lbfgs", "label": label, "flagged": simulated.flagged}
     style.simulation(axis, simulated.sizes, mean, error, style.BLACK, **look)

@@ -154,7 +154,7 @@ def _closed(axis: Axes, curves: dict[str, list[Curve]]) -> Iterator[dict[str, An
     for panel, (softmax, softmax1, _) in curves.items():
         fraction = (softmax.loss - softmax1.loss) / (softmax.loss - softmax.risk)
         look = {"linestyle": LINES[panel], "label": PANELS[panel]}
-        softmax1.draw(axis, fraction, **look)
+        softmax1.draw(axis, fraction, others=[softmax], **look)
         yield from _rows(panel, "fraction of the gap closed", "softmax1", softmax.x, fraction)
     axis.set(xlabel=STRENGTH, ylabel="gap closed by softmax-1", ylim=(0, 1))
     axis.legend(fontsize=6, loc="best")
@@ -179,9 +179,12 @@ def _orientation(axis: Axes, records: list[Record], strength: float) -> Iterator
     """Softmax heads of the isotropic prior from independent searches."""
     for k, (record, colour) in enumerate(zip(records, style.SERIES, strict=False)):
         loss, m = float(record.datasets["loss"]), record.datasets["m"]
+        doubt = "" if record.converged else ", not converged"
         for h, head in enumerate(m):
-            label = f"loss {loss:.5f}" if h == 0 else None
-            axis.plot(*np.transpose([[0, 0], head[:2]]), color=colour, label=label, marker="o")
+            label = f"loss {loss:.5f}{doubt}" if h == 0 else None
+            style.theory(axis, [0, head[0]], [0, head[1]], colour, label=label)
+            hollow = {"method": "lbfgs", "flagged": [not record.converged]}
+            style.simulation(axis, head[:1], head[1:2], None, colour, **hollow)
             for spike, value in enumerate(head):
                 where = {"panel": "orientation", "quantity": "m", "activation": "softmax"}
                 where |= {"strength": strength, "value": value, "instance": k}

@@ -141,6 +141,16 @@ class Panel:
         return int(np.flatnonzero(self.ensemble.alphas == self.alpha)[0])
 
     @cached_property
+    def unsolved(self) -> bool:
+        """Whether the theory is not to be trusted: its line has a white core."""
+        return bool(theory_flags(self.limit)[self.index])
+
+    @cached_property
+    def untrained(self) -> bool:
+        """Whether the training of some instance did not converge: the histogram is hollow."""
+        return not self.ensemble.simulation("converged")[:, self.column].all()
+
+    @cached_property
     def positive(self) -> np.ndarray:
         """Eigenvalues of all instances that count towards the rank."""
         spectra = self.ensemble.simulation("eigenvalues")[:, self.column]
@@ -184,12 +194,14 @@ class Panel:
         edges = np.linspace(0, top, self.section.bins + 1)
         heights = self.histogram(edges)
         colour = style.MEANING["simulation"]
-        axis.stairs(heights, edges, fill=True, color=colour, label="trained $S$")
+        hollow = {"facecolor": "white", "edgecolor": colour, "linewidth": 0.8}
+        look = hollow if self.untrained else {"color": colour}
+        axis.stairs(heights, edges, fill=True, label="trained $S$", **look)
         self._write(series, edges[:-1], heights, bin_end=edges[1:])
 
     def _curves(self, axis: Axes, top: float) -> None:
-        line = ":" if theory_flags(self.limit)[self.index] else "-"
-        style.theory(axis, *self.line, style.BLUE, label="theory of $S$", linestyle=line)
+        look = {"label": "theory of $S$", "flagged": self.unsolved}
+        style.curve(axis, *self.line, style.BLUE, **look)
         grid = np.linspace(top / 1000, top, 500)
         target = target_density(grid, self.section.kappa0)
         dashed = {"color": style.MEANING["target"], "linestyle": "--", "linewidth": 0.8}
@@ -200,8 +212,9 @@ class Panel:
         theory = float(self.limit["atom_at_zero"][self.index])
         mean, error = (v[self.column] for v in self.ensemble.mean_and_error("rank_fraction"))
         width = 0.02 * top
-        style.atom(self.axis, -1.5 * width, width, theory, style.BLUE)
-        style.atom(self.axis, -2.5 * width, width, 1 - mean, style.MEANING["simulation"])
+        bars = ((1.5, theory, style.BLUE), (2.5, 1 - mean, style.MEANING["simulation"]))
+        for (place, weight, colour), bad in zip(bars, (self.unsolved, self.untrained), strict=True):
+            style.atom(self.axis, -place * width, width, weight, colour, flagged=bad)
         self.axis.set_xlim(-4 * width, top)
         self.axis.text(
             0.97,

@@ -139,7 +139,7 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
     check = Flows.merge(records["check"], singles[0].model, 1)
     for axis, flows, found in zip(axes, singles, stats, strict=False):
         drawing.table += trajectories(axis, flows, found)
-    checked(axes[0], check)
+    drawing.table += checked(axes[0], check)
     for flows, found in zip(singles, stats, strict=True):
         drawing.table += statistics(flows, found)
     histogram(axes[2], singles, stats)

@@ -110,6 +110,7 @@ def _draw_gaps(axis: Axes, ensembles, section: Section, drawing: Drawing) -> Non
     dims = np.array(section.dims, float)
     for a, colour in zip(range(len(section.alphas)), style.SERIES, strict=False):
         gaps = []
+        flagged = [any(ensembles[t, dim].flagged[a] for t in TASKS) for dim in section.dims]
         for dim in section.dims:
             sequences, labels = (
                 ensembles[task, dim].simulation("test_error")[:, a]
@@ -118,8 +119,8 @@ def _draw_gaps(axis: Axes, ensembles, section: Section, drawing: Drawing) -> Non
             gaps.append(mean_and_error(sequences / labels - 1))
         mean, error = np.array(gaps).T
         alpha = section.alphas[a]
-        label = rf"$\alpha={alpha:g}$"
-        style.simulation(axis, dims, mean, error, colour, method="lbfgs", label=label)
+        look = {"method": "lbfgs", "label": rf"$\alpha={alpha:g}$", "flagged": flagged}
+        style.simulation(axis, dims, mean, error, colour, **look)
         add_rows(
             drawing,
             quantity="test error, seq2seq over seq2lab less 1",
@@ -127,9 +128,19 @@ def _draw_gaps(axis: Axes, ensembles, section: Section, drawing: Drawing) -> Non
             dim=section.dims,
             value=mean,
             standard_error=error,
+            flagged=flagged,
         )
         if a == len(section.alphas) // 2:
-            style.theory(axis, dims, mean[0] * dims[0] / dims, style.GREY, label=r"$\propto 1/d$")
+            _guide(axis, dims, mean, flagged)
     axis.axhline(0, color=style.GREY, linewidth=0.6, zorder=0)
     axis.set(xlabel=r"dimension $d$", ylabel="test error, seq2seq/seq2lab less 1")
     axis.legend(loc="best", fontsize=6)
+
+
+def _guide(axis: Axes, dims: np.ndarray, gaps: np.ndarray, flagged: list[bool]) -> None:
+    """1/d through the first gap that is to be trusted, if there is one."""
+    trusted = np.flatnonzero(~np.array(flagged))
+    if trusted.size:
+        first = trusted[0]
+        guide = gaps[first] * dims[first] / dims
+        style.theory(axis, dims, guide, style.GREY, label=r"$\propto 1/d$")

@@ -12,7 +12,7 @@ from hdattn.experiment import Experiment
 from hdattn.fields import Count, Positive, PositiveGrid, PositiveList, physics, size
 from hdattn.figures import style
 from hdattn.figures._curves import add_rows
-from hdattn.figures._ensemble import allowances, rank_allowances, theory_complaints
+from hdattn.figures._ensemble import allowances, rank_allowances, theory_complaints, theory_flags
 from hdattn.figures._paths import PathEnsemble, Selection, path_trainings
 from hdattn.figures._singlehead import SingleHead, below_dim, check_dim, limit_curve, own_curves
 from hdattn.figures.drawing import Drawing
@@ -103,7 +103,8 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
         _draw_theory(axis, quantity, limit, heads["tied"], section, drawing)
         for head, ensembles in heads.items():
             _draw_trained(axis, quantity, head, ensembles, drawing)
-        style.threshold(axis, rank, "rank of the solution")
+        bad = bool(theory_flags(limit.datasets)[0])
+        style.threshold(axis, rank, "rank of the solution", flagged=bad)
         axis.set_ylabel(label)
     kappas = np.array(section.kappas)
     axes[2].plot(kappas, kappas, color=style.GREY, linewidth=0.7, label=r"$\kappa$")
@@ -133,13 +134,17 @@ def _draw_theory(axis: Axes, quantity, limit: Record, tied, section: Section, dr
     """Theory: one value from the rank fraction on, dotted below it, where it does not hold."""
     value, rank = (float(limit.datasets[name][0]) for name in (quantity, "rank_fraction"))
     widest = section.kappas[-1]
-    own = float(next(iter(tied.values())).theory(quantity).mean())
-    style.theory(axis, [rank, widest], [value] * 2, style.BLACK, label="theory")
-    axis.plot([0, rank], [value] * 2, ":", color=style.BLACK, linewidth=1)
-    style.theory(axis, [rank, widest], [own] * 2, style.BLACK, thin=True)
+    ensemble = next(iter(tied.values()))
+    own = float(ensemble.theory(quantity).mean())
+    bad = bool(theory_flags(limit.datasets)[0])
+    doubtful = bad or bool(ensemble.theory_flagged[0])
+    look = {"flagged": [bad] * 2}
+    style.theory(axis, [rank, widest], [value] * 2, style.BLACK, label="theory", **look)
+    style.theory(axis, [0, rank], [value] * 2, style.BLACK, linestyle=":", linewidth=1, **look)
+    style.theory(axis, [rank, widest], [own] * 2, style.BLACK, thin=True, flagged=[doubtful] * 2)
     row = {"quantity": quantity, "kappa": widest}
-    add_rows(drawing, series="theory", value=value, **row)
-    add_rows(drawing, series=f"theory d={section.dim}", value=own, **row)
+    add_rows(drawing, series="theory", value=value, flagged=bad, **row)
+    add_rows(drawing, series=f"theory d={section.dim}", value=own, flagged=doubtful, **row)
 
 
 def _draw_trained(axis: Axes, quantity, head, ensembles: dict[float, Selection], drawing) -> None:
@@ -163,10 +168,11 @@ def _draw_trained(axis: Axes, quantity, head, ensembles: dict[float, Selection],
 
 def _draw_shares(axis: Axes, untied: dict[float, Selection], drawing: Drawing) -> None:
     """How far the untied S is from symmetric, and its symmetric part from the cone."""
+    flagged = [bool(e.flagged[0]) for e in untied.values()]
     for name, (colour, label) in SHARES.items():
         columns = [e.simulation(name)[:, 0] for e in untied.values()]
         mean, error = np.array([mean_and_error(column) for column in columns]).T
-        style.simulation(axis, list(untied), mean, error, colour, label=label)
+        style.simulation(axis, list(untied), mean, error, colour, label=label, flagged=flagged)
         add_rows(
             drawing,
             quantity=name,
@@ -174,6 +180,7 @@ def _draw_shares(axis: Axes, untied: dict[float, Selection], drawing: Drawing) -
             kappa=list(untied),
             value=mean,
             standard_error=error,
+            flagged=flagged,
         )
     axis.set_ylim(bottom=0)
     axis.set_ylabel(r"share of $\Vert S\Vert^2$, untied")
