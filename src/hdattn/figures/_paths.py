@@ -127,6 +127,11 @@ def _pick(values: np.ndarray, index: np.ndarray) -> np.ndarray:
     return np.take_along_axis(values, index[..., None], axis=2)[..., 0]
 
 
+def _least(errors: np.ndarray, converged: np.ndarray) -> np.ndarray:
+    """Position along the last axis of the least error among those that converged."""
+    return np.where(converged, errors, np.inf).argmin(axis=-1)
+
+
 class PathEnsemble:
     """Trained paths of weight decays beside the theory of their targets, at all or some of them."""
 
@@ -148,17 +153,25 @@ class PathEnsemble:
         return self._numbered(0, 0)
 
     def best(self) -> Selection:
-        """Each instance at the weight decay of least validation error; theory at its own best."""
-        trained = self._records[0]
-        errors = np.concatenate([r.datasets["validation_error"] for r in trained])
-        theory = np.stack([self.at(lam).theory("test_error") for lam in self._solved], axis=-1)
-        return Selection(*self._records, errors.argmin(axis=2), theory.argmin(axis=2))
+        """Each instance at the weight decay of least validation error; theory at its own best.
+
+        Of those that converged, if any did.
+        """
+        trained = (
+            np.concatenate([r.datasets[name] for r in self._records[0]])
+            for name in ("validation_error", "converged")
+        )
+        theory = (
+            np.stack([self.at(lam).theory(name) for lam in self._solved], axis=-1)
+            for name in ("test_error", "converged")
+        )
+        return Selection(*self._records, _least(*trained), _least(*theory))
 
     @property
     def flagged(self) -> np.ndarray:
         """Sample ratios [a] where any weight decay is flagged.
 
-        Also one that :meth:`best` passed over: it might have been the best.
+        Also one that :meth:`best` left out: it might have been the best.
         """
         return np.any([self.at(lam).flagged for lam in self.lams], axis=0)
 

@@ -102,14 +102,18 @@ def draw(figure: Figure, records: dict[str, list[Record]], section: Section) -> 
     return drawing
 
 
+def target_edges(kappa0: float) -> tuple[float, float]:
+    """Edges ``s_-+ = (1 -+ k)^2/k`` of that law, k = sqrt(kappa0)."""
+    k = np.sqrt(kappa0)
+    return (1 - k) ** 2 / k, (1 + k) ** 2 / k
+
+
 def target_density(s: np.ndarray, kappa0: float) -> np.ndarray:
     """Density of the continuous part of the Marchenko-Pastur target, of mass min(1, kappa0).
 
-    With k = sqrt(kappa0) the edges are (1 -+ k)^2/k and
-    ``rho(s) = k sqrt((s_+ - s)(s - s_-))/(2 pi s)``.
+    With k = sqrt(kappa0), ``rho(s) = k sqrt((s_+ - s)(s - s_-))/(2 pi s)``.
     """
-    k = np.sqrt(kappa0)
-    low, high = (1 - k) ** 2 / k, (1 + k) ** 2 / k
+    k, (low, high) = np.sqrt(kappa0), target_edges(kappa0)
     return k * np.sqrt(np.maximum((high - s) * (s - low), 0)) / (2 * np.pi * s)
 
 
@@ -160,6 +164,14 @@ class Panel:
         kept = [s[len(s) - int(rank) :] for s, rank in zip(spectra, ranks, strict=True)]
         return np.concatenate(kept)
 
+    @cached_property
+    def top(self) -> float:
+        """Right end of the panel: beyond what is to be trusted, or all if nothing is."""
+        ends = {"line": self.line[0].max(initial=0), "bars": self.positive.max(initial=0)}
+        doubts = {"line": self.unsolved, "bars": self.untrained}
+        trusted = [end for name, end in ends.items() if not doubts[name]]
+        return 1.05 * max(trusted or ends.values())
+
     def histogram(self, edges: np.ndarray) -> np.ndarray:
         """Density in bins, of the mass of the positive eigenvalues."""
         total = self.ensemble.instances * self.ensemble.dim
@@ -167,9 +179,9 @@ class Panel:
 
     def draw(self, *, legend: bool) -> None:
         """The whole panel."""
-        top = 1.05 * max(self.line[0].max(initial=0), self.positive.max(initial=0))
+        top = self.top
         self._histogram(self.axis, top, "histogram")
-        self._curves(self.axis, top)
+        self._curves(self.axis)
         self._atom(top)
         self.axis.set_xlabel("eigenvalue $s$ of $S$")
         self.axis.set_ylabel(r"density $\rho(s)$")
@@ -177,14 +189,14 @@ class Panel:
         if legend:
             self.axis.legend(loc="center right")
         bulks = self.limit["edges"][self.index]
-        if np.isfinite(bulks[1:]).any():
+        if np.isfinite(bulks[1:]).any() and not self.unsolved:
             self._zoom(top=3 * bulks[1, 0])
 
     def _zoom(self, top: float) -> None:
         """Inset about the gap between two bulks; the panel then shows the upper bulk."""
         inset = self.axis.inset_axes((0.4, 0.28, 0.57, 0.5))
         self._histogram(inset, top, "histogram, inset")
-        self._curves(inset, top)
+        self._curves(inset)
         inset.set_xlim(0, top)
         inset.tick_params(labelsize=6)
         x, y = self.line
@@ -199,10 +211,11 @@ class Panel:
         axis.stairs(heights, edges, fill=True, label="trained $S$", **look)
         self._write(series, edges[:-1], heights, bin_end=edges[1:])
 
-    def _curves(self, axis: Axes, top: float) -> None:
+    def _curves(self, axis: Axes) -> None:
         look = {"label": "theory of $S$", "flagged": self.unsolved}
         style.curve(axis, *self.line, style.BLUE, **look)
-        grid = np.linspace(top / 1000, top, 500)
+        low, high = target_edges(self.section.kappa0)
+        grid = np.linspace(max(low, high / 1000), high, 500)  # at 0 it may diverge
         target = target_density(grid, self.section.kappa0)
         dashed = {"color": style.MEANING["target"], "linestyle": "--", "linewidth": 0.8}
         axis.plot(grid, target, label="target $S_0$", **dashed)
