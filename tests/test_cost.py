@@ -143,7 +143,7 @@ def test_bundles_hold_everything_once_and_nothing_that_waits_for_another():
     assert len({job.name for job in jobs}) == len(jobs)
     for job in jobs:
         assert len({m.kind for m in job.members}) == 1  # here a depth is a kind
-        assert bundles.LEAST <= 2.0 * len(job.members) <= 2 * bundles.FULL
+        assert bundles.LEAST <= (2.0 + bundles.STARTING) * len(job.members) <= 2 * bundles.FULL
 
 
 def test_long_jobs_stay_alone_and_little_to_do_is_one_bundle():
@@ -171,8 +171,19 @@ def test_no_job_of_the_paper_scale_is_short_or_beyond_the_limits(paper):
     assert len(paper.jobs) <= 5000
     for job in paper.jobs:
         expected = [paper.estimate(member) for member in job.members]
-        assert sum(e.seconds for e in expected) >= bundles.LEAST, job.name
+        starting = bundles.STARTING * len(expected) if len(expected) > 1 else 0
+        assert starting + sum(e.seconds for e in expected) >= bundles.LEAST, job.name
         assert all(limits.minutes(e) <= 60 * paper.run.job_hours for e in expected)
+
+
+@pytest.mark.parametrize("scale", ["smoke", "default", "paper"])
+def test_bundles_fit_in_a_partition_for_short_jobs(scale):
+    found = catalogue(scale=scale)
+    bundled = [job for job in found.jobs if len(job.members) > 1]
+    assert bundled
+    for job in bundled:
+        asked = [limits.minutes(found.estimate(m), bundled=True) for m in job.members]
+        assert sum(asked) <= 90, job.name  # at the first attempt
 
 
 # --- the command, limits ----------------------------------------------------------------------

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import cluster
 import restore
 import run_lock
+import whole
 import yaml
 
 from hdattn import atomic, cache_check, configuration
@@ -111,6 +112,7 @@ def prepare(
         cache_check.set_aside(doubtful)
         for experiment, before in restore.lost_inputs(catalogue.experiments, cache, set(bad)):
             restore.remake(experiment, cache, before)
+        whole.unmark({str(path) for path in _sound(catalogue.experiments, bad, doubtful)})
         _write_if_changed(
             Path(FIGURES) / configured.run.scale / "run_config.yaml",
             yaml.safe_dump(configured.merged(), sort_keys=False),
@@ -149,6 +151,15 @@ def _doubtful(
             stale.add(path)
             reasons[path] = "what it was computed from is stale"
     return reasons
+
+
+def _sound(
+    experiments: Iterable[Experiment], bad: Mapping[Path, str], doubtful: Mapping[Path, str]
+) -> Iterator[Path]:
+    for experiment in experiments:
+        path = Path(CACHE) / experiment.path
+        if path not in bad and path not in doubtful and path.exists():
+            yield path
 
 
 def _warn(line: str) -> None:

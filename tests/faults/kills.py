@@ -20,16 +20,20 @@ def survive_kills(space: Workspace, reference: dict[str, str], count: int, seed:
     failures = []
     for number in range(count):
         what = ("everything", "a job", "the scheduler")[number % 3]
+        before = space.written()
         run = space.start()
         time.sleep(rng.uniform(0.2, 9.0))
         if run.poll() is not None:  # it had finished: take something away and kill the next try
             run.communicate()
             _forget_half(space, rng)
+            before = space.written()
             run = space.start()
             time.sleep(rng.uniform(1.5, 4.0))
         _kill(run, what, rng)
         bad = cache_check.check(space.cache, incremental=False).bad
         failures += [f"kill {number} ({what}): {path}: {why}" for path, why in bad]
+        again = before.items() - space.written().items()
+        failures += [f"kill {number} ({what}): {path} was whole, and lost" for path, _ in again]
     last = space.run()
     if last.returncode:
         failures.append(f"the run after the kills ended with {last.returncode}:\n{last.stdout}")

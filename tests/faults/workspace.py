@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -44,6 +45,11 @@ class Workspace:
             (folder / "config" / file.name).write_text(yaml.safe_dump(content))
 
     @property
+    def selection(self) -> list[str]:
+        """Scale and figures, for ``--config``."""
+        return [f"scale={SCALE}", f"figures=[{','.join(self.figures)}]"]
+
+    @property
     def cache(self) -> Path:
         """Folder of the cached results."""
         return self.folder / "results" / "cache"
@@ -53,7 +59,7 @@ class Workspace:
         return [
             *(sys.executable, "-m", "snakemake", "-s", str(ROOT / "Snakefile")),
             *("--cores", str(cores), *flags),
-            *("--config", f"scale={SCALE}", f"figures=[{','.join(self.figures)}]"),
+            *("--config", *self.selection),
         ]
 
     def start(self, *flags: str) -> subprocess.Popen[str]:
@@ -94,6 +100,10 @@ class Workspace:
         """Cached results, sorted."""
         return sorted(self.cache.rglob("*.h5"))
 
+    def written(self) -> dict[Path, int]:
+        """When each cached result was written."""
+        return {path: path.stat().st_mtime_ns for path in self.files()}
+
     def digests(self) -> dict[str, str]:
         """Digest of each result's arrays (timings aside) and of each figure's PDF and numbers."""
         found = {str(p.relative_to(self.folder)): _arrays_digest(p) for p in self.files()}
@@ -104,6 +114,16 @@ class Workspace:
                 digest = hashlib.sha256(path.read_bytes()).hexdigest()
                 found[str(path.relative_to(self.folder))] = digest
         return found
+
+
+class SmokeScale(Workspace):
+    """Every figure at the smoke scale, with the configuration of this checkout."""
+
+    selection = ("scale=smoke",)
+
+    def __init__(self, folder: Path):
+        super().__init__(folder, ())
+        shutil.rmtree(folder / "config")
 
 
 def differences(found: dict[str, str], reference: dict[str, str]) -> str:

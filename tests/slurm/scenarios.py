@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 import re
 import shlex
 import subprocess
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import cluster
 from accounting import Job, jobs_of
@@ -72,6 +70,26 @@ def whole_run_is_resumed(space: Workspace, reference: dict[str, str]) -> str:
     run.communicate()
     _wait_for(lambda: not _queued())
     return _resume(space, reference)
+
+
+def cancelled_twice(space: Workspace) -> tuple[str, str]:
+    """Many jobs, all cancelled in the middle and the run killed; then one of the rest cancelled.
+
+    What went wrong, and what the last run printed.
+    """
+    run = space.start(*PROFILE)
+    _wait_for(lambda: len(space.files()) >= 20)
+    run.kill()
+    _call("scancel", "--me")
+    run.communicate()
+    _wait_for(lambda: not _queued())
+    before = space.written()
+    run = space.start(*PROFILE)
+    _call("scancel", *_wait_for(_running)[:1])
+    output, _ = run.communicate()
+    if changed := before.items() - space.written().items():
+        return f"remade although finished: {sorted(changed)}", output
+    return f"ended with {run.returncode}:\n{output}" if run.returncode else "", output
 
 
 def jobs_outlive_their_run(space: Workspace, reference: dict[str, str]) -> str:
@@ -141,9 +159,9 @@ def refusals(space: Workspace) -> list[tuple[str, str]]:
 
 
 def _resume(space: Workspace, reference: dict[str, str]) -> str:
-    before = {path: path.stat().st_mtime_ns for path in _finished(space)}
+    before = space.written()
     run = space.run(*PROFILE)
-    changed = [path.name for path, time_ in before.items() if path.stat().st_mtime_ns != time_]
+    changed = [path.name for path, _ in before.items() - space.written().items()]
     jobs = jobs_of(run.stdout)
     missing = len(space.files()) - len(before)
     if changed or missing < 1:
@@ -151,13 +169,6 @@ def _resume(space: Workspace, reference: dict[str, str]) -> str:
     if len(jobs) > missing:
         return f"{len(jobs)} jobs for {missing} missing results"
     return _problem(run, space, reference)
-
-
-def _finished(space: Workspace) -> list[Path]:
-    """Results of jobs that had come to their end: Snakemake marks the others."""
-    marks = (space.folder / ".snakemake/incomplete").rglob("*")
-    marked = {base64.urlsafe_b64decode(path.name).decode() for path in marks if path.is_file()}
-    return [p for p in space.files() if str(p.relative_to(space.folder)) not in marked]
 
 
 def _problem(run, space: Workspace, reference: dict[str, str], output: str | None = None) -> str:

@@ -91,7 +91,8 @@ def memory_of(wildcards, attempt):
 
 def runtime_of(wildcards, attempt):
     """Run time to ask for, in minutes."""
-    return limits.minutes(catalogue.estimate(experiment_of(wildcards)), attempt)
+    estimate = catalogue.estimate(experiment_of(wildcards))
+    return limits.minutes(estimate, attempt, bundled=bundle_of(wildcards) is not None)
 
 
 def bundle_of(wildcards):

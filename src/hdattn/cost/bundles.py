@@ -1,7 +1,8 @@
 """Short jobs bundled, so that a cluster is not asked for jobs of seconds.
 
 Members of a bundle run one after another on one core, and none needs another: all lie at the same
-depth of the graph. A bundle takes `LEAST` seconds or more where there is that much to do.
+depth of the graph. A bundle takes `LEAST` seconds or more where there is that much to do, the
+starting of its members included.
 """
 
 from __future__ import annotations
@@ -14,8 +15,12 @@ from hdattn.experiment import Experiment
 LEAST = 120.0
 """Jobs expected to take less (s) are bundled."""
 
-FULL, MOST = 480.0, 150
-"""Expected time (s) at which a bundle is full, and how many members it has at the most."""
+STARTING = 5.0
+"""What a member costs beside its computing (s), as measured: Snakemake and Python start for it."""
+
+FULL = 270.0
+"""Time (s), with the starting of its members, at which a bundle is full. Each asks for a minute at
+least, and partitions for short jobs have limits of an hour or two."""
 
 
 @dataclass(frozen=True)
@@ -54,14 +59,12 @@ def jobs_of(experiments: Iterable[Experiment], seconds: Callable[[Experiment], f
 
 def _cut(group: list[Experiment], seconds: Callable[[Experiment], float]) -> list[list[Experiment]]:
     """Neighbours together, in as many bundles of like times as full ones would be."""
-    total = sum(map(seconds, group))
-    count = max(1, int(total // FULL), -(-len(group) // MOST))
-    if total / count < LEAST:
-        count = max(1, int(total // LEAST))
+    times = [seconds(experiment) + STARTING for experiment in group]
+    count = max(1, int(sum(times) // FULL))
     bundles: list[list[Experiment]] = [[] for _ in range(count)]
     before = 0.0
-    for experiment in group:
-        middle = before + seconds(experiment) / 2
-        bundles[min(count - 1, int(count * middle / total))].append(experiment)
-        before += seconds(experiment)
+    for experiment, time in zip(group, times, strict=True):
+        middle = before + time / 2
+        bundles[min(count - 1, int(count * middle / sum(times)))].append(experiment)
+        before += time
     return [bundle for bundle in bundles if bundle]

@@ -8,6 +8,7 @@ OVERHEAD_MB = 350  # two processes of Snakemake stand beside a job on a cluster
 MEMORY_MARGIN, TIME_MARGIN = 1.3, 2.5  # asked for, in multiples of what is expected
 LEAST_MB = 500
 STARTING_MINUTES = 2  # two processes of Snakemake and one of Python, on a file system that is busy
+MEMBER_MINUTES = 1  # one of each, for a member of a bundle; SLURM counts in whole minutes
 
 
 def memory_mb(estimate: Estimate, attempt: int = 1) -> int:
@@ -15,9 +16,10 @@ def memory_mb(estimate: Estimate, attempt: int = 1) -> int:
     return int(max(LEAST_MB, OVERHEAD_MB + MEMORY_MARGIN * estimate.memory_mb) * attempt)
 
 
-def minutes(estimate: Estimate, attempt: int = 1) -> int:
+def minutes(estimate: Estimate, attempt: int = 1, *, bundled: bool = False) -> int:
     """Run time to ask for (min), more at each attempt; members of a bundle add up theirs."""
-    return int(STARTING_MINUTES + TIME_MARGIN * estimate.seconds / 60) * attempt
+    starting = MEMBER_MINUTES if bundled else STARTING_MINUTES
+    return int(starting + TIME_MARGIN * estimate.seconds / 60) * attempt
 
 
 def beyond(kind: str, estimate: Estimate, memory_gb: float, hours: float) -> str | None:

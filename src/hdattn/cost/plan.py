@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from hdattn.catalogue import Catalogue, with_inputs
-from hdattn.cost.bundles import LEAST, Job, jobs_of
+from hdattn.cost.bundles import LEAST, STARTING, Job, jobs_of
 from hdattn.cost.limits import memory_mb
 from hdattn.cost.schedule import JOB_SECONDS, wall_seconds
 from hdattn.experiment import Experiment
@@ -72,4 +72,6 @@ def _wall(catalogue: Catalogue, experiments: Iterable[Experiment], slots: int) -
 
 
 def _seconds(catalogue: Catalogue, job: Job) -> float:
-    return sum(catalogue.estimate(e).seconds for e in job.members)
+    """Time expected (s), with the starting of the members of a bundle."""
+    starting = STARTING * len(job.members) if len(job.members) > 1 else 0.0
+    return starting + sum(catalogue.estimate(e).seconds for e in job.members)
