@@ -104,6 +104,9 @@ def test_it_shows_what_the_figures_drew_and_nothing_else(folder):
     (sgd,) = (r for r in written if r["series"] == "softmax SGD")
     assert (sgd["x"], sgd["value"], sgd["standard_error"]) == ("100.0", "5.1", "0.2")
     assert b"/FontFile2" in (folder / "overview.pdf").read_bytes()
+    with (folder / "overview.drawn.csv").open(newline="") as file:
+        panels = {row["panel"].partition(" ")[0] for row in csv.DictReader(file)}
+    assert panels == {f"({letter})" for letter in "abcdefghijkl"}
 
 
 def _number(cell):

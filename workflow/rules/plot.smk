@@ -2,7 +2,7 @@
 # Needs the experiments of the figure; makes results/figures/<scale>/<model>/<name>.{pdf,png,csv},
 # .drawn.csv, .validation.csv and .json (what it was made from).
 # overview: a panel per result of both papers, where the figures that it shows are all selected.
-# Needs their CSV files; makes results/figures/<scale>/overview.{pdf,png,csv}.
+# Needs their CSV files; makes results/figures/<scale>/overview.{pdf,png,csv,drawn.csv}.
 
 
 for entry in catalogue.figures.values():
@@ -62,6 +62,7 @@ if OVERVIEW:
                 labels={"figure": "overview", "shows": "A panel per result"},
             ),
             csv=f"{OVERVIEW}.csv",
+            drawn=f"{OVERVIEW}.drawn.csv",
             more=[f"{OVERVIEW}.{ending}" for ending in MORE_FORMATS],
         log:
             f"results/logs/plot/{SCALE}/overview.log",

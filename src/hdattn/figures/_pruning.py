@@ -44,10 +44,11 @@ class Panel:
 
 
 def row(panel, quantity, activation, protocol, instance, value, **where) -> dict[str, Any]:
-    """Row of the table; ``where`` may hold removed, error, c, kept and method."""
+    """Row of the table; ``where`` may hold removed, error, c, kept, method and flagged."""
     start = {"panel": panel.name, "quantity": quantity, "activation": activation}
     start |= {"protocol": protocol, "instance": instance, "value": value}
-    return start | {key: where.get(key) for key in ("removed", "error", "c", "kept", "method")}
+    places = ("removed", "error", "c", "kept", "method", "flagged")
+    return start | {key: where.get(key) for key in places}
 
 
 def gather(records: list[Record], name: str, panel: Panel, protocol: int) -> np.ndarray:
@@ -70,6 +71,7 @@ def rows(panel, activation, protocol, number, records) -> Iterator[dict[str, Any
         kept = " ".join(map(str, np.flatnonzero(found["kept"][place] == 1)))
         where = {"removed": place[1], "error": found["loss_error"][place]}
         where |= {"c": found["scale"][place], "kept": kept, "method": method(records, panel)}
+        where["flagged"] = not reached(panel, records)
         start = (activation, protocol, int(seeds[place[0]]))
         for quantity in ("loss", "increase"):
             yield row(panel, quantity, *start, found[quantity][place], **where)

@@ -55,7 +55,7 @@ def _panels(figure: Figure) -> Iterator[tuple[str, Axes]]:
     """Every visible panel by its letter, and its twins and insets."""
     names: dict[Any, str] = {}
     for number, axis in enumerate(figure.axes):
-        place, letter = axis.get_subplotspec(), axis.get_title(loc="left")
+        place, letter = axis.get_subplotspec(), axis.get_title(loc="left") or axis.get_title()
         name = f"{names[place]} twin" if place in names else letter or f"panel {number + 1}"
         names.setdefault(place or axis, name)
         if axis.get_label() != "<colorbar>" and axis.get_visible():

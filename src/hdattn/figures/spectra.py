@@ -209,7 +209,7 @@ class Panel:
         hollow = {"facecolor": "white", "edgecolor": colour, "linewidth": 0.8}
         look = hollow if self.untrained else {"color": colour}
         axis.stairs(heights, edges, fill=True, label="trained $S$", **look)
-        self._write(series, edges[:-1], heights, bin_end=edges[1:])
+        self._write(series, edges[:-1], heights, bin_end=edges[1:], flagged=self.untrained)
 
     def _curves(self, axis: Axes) -> None:
         look = {"label": "theory of $S$", "flagged": self.unsolved}
@@ -238,9 +238,10 @@ class Panel:
             va="top",
             fontsize=7,
         )
-        self._write("theory", *self.line)
-        self._write("theory atom", [0.0], [theory])
-        self._write("simulation atom", [0.0], [1 - mean], standard_error=error)
+        solved, trained = {"flagged": self.unsolved}, {"flagged": self.untrained}
+        self._write("theory", *self.line, **solved)
+        self._write("theory atom", [0.0], [theory], **solved)
+        self._write("simulation atom", [0.0], [1 - mean], standard_error=error, **trained)
 
     def _write(self, series: str, s: Sequence[float], value: Sequence[float], **more: Any) -> None:
         add_rows(self.drawing, alpha=self.alpha, series=series, s=s, value=value, **more)

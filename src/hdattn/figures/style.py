@@ -251,7 +251,7 @@ def bars(
     axis: Axes,
     x: Sequence[float],
     heights: Sequence[float],
-    width: float,
+    width: float | Sequence[float],
     colour: str,
     *,
     flagged: Sequence[bool],

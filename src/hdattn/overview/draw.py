@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hdattn.errors import UserError
-from hdattn.figures import style
+from hdattn.figures import drawn, style
 from hdattn.figures.look import Look
 from hdattn.overview import PANELS, multihead, singlehead
 from hdattn.overview.numbers import Numbers
@@ -25,8 +25,9 @@ _DRAW = {"multihead": multihead, "singlehead": singlehead}
 def make_overview(folder: Path, stem: Path, look: Look | None = None) -> list[dict[str, Any]]:
     """Draw the overview of the figures in ``folder``, that of a scale, and write its files.
 
-    Writes ``stem.pdf`` and ``stem.png`` (or the formats of ``look``) and ``stem.csv``; returns the
-    rows of the latter. Raises ``UserError`` where a figure's numbers are not there.
+    Writes ``stem.pdf`` and ``stem.png`` (or the formats of ``look``), ``stem.csv`` and
+    ``stem.drawn.csv``; returns the rows of the former. Raises ``UserError`` where a figure's
+    numbers are not there.
     """
     look = look or Look()
     with style.context(look.style_sheet, _SMALL):
@@ -34,7 +35,9 @@ def make_overview(folder: Path, stem: Path, look: Look | None = None) -> list[di
         rows = _draw(figure, folder)
         look.resize(figure)
         style.save(figure, stem, look.formats)
+        shown = drawn.rows(figure)
     style.write_csv(stem.with_name(f"{stem.name}.csv"), rows)
+    style.write_csv(stem.with_name(f"{stem.name}{drawn.ENDING}"), shown)
     return rows
 
 

@@ -71,14 +71,18 @@ def spectra(panel: Panel, numbers: Numbers) -> None:
     rows = numbers.where(alpha="4.0")
     bars, theory, target = (rows.where(series=s) for s in ("histogram", "theory", "target"))
     left, right = bars.column("s"), bars.column("bin_end")
-    look = {"align": "edge", "color": style.MEANING["simulation"], "label": "trained"}
-    panel.axis.bar(left, bars.column("value"), right - left, linewidth=0, **look)
+    look = {"align": "edge", "label": "trained", "flagged": bars.flags()}
+    colour = style.MEANING["simulation"]
+    style.bars(panel.axis, left, bars.column("value"), right - left, colour, **look)
     panel.note("histogram", left, bars.column("value"))
-    panel.line("theory", theory, "s", "value", style.BLUE, label="theory")
+    x, y = theory.column("s"), theory.column("value")
+    style.curve(panel.axis, x, y, style.BLUE, label="theory", flagged=theory.flags().any())
+    panel.note("theory", x, y)
     dashed = {"linestyle": "--", "linewidth": 0.8, "label": "target"}
     panel.line("target", target, "s", "value", style.MEANING["target"], **dashed)
-    (weight,) = rows.where(series="theory atom").column("value")
-    style.atom(panel.axis, -0.2, 0.16, weight, style.BLUE)
+    atom = rows.where(series="theory atom")
+    (weight,), (doubtful,) = atom.column("value"), atom.flags()
+    style.atom(panel.axis, -0.2, 0.16, weight, style.BLUE, flagged=doubtful)
     panel.note("atom at zero", [0.0], [weight])
     top = 1.05 * max(bars.column("value").max(), theory.column("value").max())
     panel.axis.set(xlabel="eigenvalue $s$ of $S$", ylabel=r"density $\rho(s)$", ylim=(0, top))
