@@ -25,7 +25,7 @@ def scan_digest() -> str:
 
 def plot_digest(figure: str) -> str:
     """Digest (16 hexadecimal digits) of the modules and the style sheet that draw ``figure``."""
-    return _with_style(f"hdattn.figures.{figure}")
+    return _with_style(f"hdattn.figures.{figure}", "hdattn.figures.drawn")
 
 
 def overview_digest() -> str:
@@ -33,8 +33,8 @@ def overview_digest() -> str:
     return _with_style("hdattn.overview.draw")
 
 
-def _with_style(module: str) -> str:
-    code = _sources().digest(module)
+def _with_style(*modules: str) -> str:
+    code = "".join(map(_sources().digest, modules))
     sheet = (_FOLDER / "hdattn.mplstyle").read_bytes()
     return hashlib.sha256(code.encode() + sheet).hexdigest()[:16]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hdattn.figures.style import CORE
+from hdattn.figures.marks import CORE
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

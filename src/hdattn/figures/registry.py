@@ -14,8 +14,8 @@ from hdattn.errors import UserError
 
 MODELS = ("multihead", "singlehead")
 _FOLDER = Path(__file__).parent
-_HELPERS = {"code", "details", "drawing", "drawn", "legends", "look", "make", "overlaps"}
-_HELPERS |= {"registry", "style", "validation"}
+_HELPERS = {"code", "colours", "details", "drawing", "drawn", "legends", "look", "make", "marks"}
+_HELPERS |= {"overlaps", "registry", "style", "validation"}
 _ABOUT_ALL = {
     "overview": "it is drawn from the numbers of others: make figures FIGURES=overview",
     "costs": "it is drawn at the end of every run, and by 'hdattn gallery'",
