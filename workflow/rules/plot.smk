@@ -51,6 +51,7 @@ for entry in catalogue.figures.values():
 if OVERVIEW:
 
     rule overview:
+        localrule: True
         input:
             [f"{catalogue.figures[name].stem}.csv" for name in overview.FIGURES],
         output:
