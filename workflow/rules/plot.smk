@@ -51,7 +51,6 @@ for entry in catalogue.figures.values():
 if OVERVIEW:
 
     rule overview:
-        localrule: True
         input:
             [f"{catalogue.figures[name].stem}.csv" for name in overview.FIGURES],
         output:
@@ -69,6 +68,7 @@ if OVERVIEW:
             f"results/logs/plot/{SCALE}/overview.log",
         benchmark:
             f"results/benchmarks/plot/{SCALE}/overview.tsv"
+        localrule: True
         conda:
             "../../environment.yml"
         resources:
