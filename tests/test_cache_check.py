@@ -124,10 +124,71 @@ def test_each_fault_is_found_and_only_it_is_removed(cache, later, fault, index):
     assert run(cache).ok
 
 
-def test_file_in_the_folder_of_another_kind(cache):
-    path = cache / "multihead/sgd" / experiment(2).path.name
+def snapshot(folder):
+    return {path: path.read_bytes() for path in sorted(folder.rglob("*.h5"))}
+
+
+@pytest.mark.parametrize("place", ["multihead/sgd", "backup", "backup/singlehead/erm", "."])
+def test_a_whole_file_in_another_folder_is_named_and_left_alone(cache, place):
+    path = cache / place / experiment(2).path.name
+    path.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(cache / experiment(2).path, path)
-    assert run(cache).bad == [(path, "holds singlehead/erm, which does not belong in this folder")]
+    before = snapshot(cache)
+    report = run(cache)
+    problem = "holds singlehead/erm, which does not belong in this folder"
+    assert (report.bad, report.misplaced) == ([], [(path, problem)])
+    assert f"misplaced: {path}: {problem}" in report.lines()
+    assert report.lines()[-1].endswith("0 left over, 1 misplaced")
+    assert remove_bad(report) == []
+    assert snapshot(cache) == before
+
+
+def test_foreign_files_outside_the_folders_of_results_are_left_alone(cache):
+    path = cache / "mine" / "notes.h5"
+    path.parent.mkdir()
+    write_foreign(path)
+    report = run(cache)
+    assert report.ok and "it lies in no folder of results" in dict(report.misplaced)[path]
+    assert remove_bad(report) == []
+    assert path.exists()
+
+
+def test_a_result_under_the_name_of_another_is_set_aside_not_deleted(cache):
+    whole, name = cache / experiment(3).path, cache / experiment(2).path
+    content = whole.read_bytes()
+    whole.replace(name)  # the only copy
+    assert remove_bad(run(cache)) == [name]
+    (kept,) = cache.rglob("*.bad-*")
+    assert kept.read_bytes() == content
+    assert run(cache).ok
+
+
+def test_links_in_circles_and_to_other_folders_are_a_line_each(cache, tmp_path):
+    """Nothing is deleted through them, whichever path comes first in the alphabet."""
+    backup = tmp_path / "backup"
+    shutil.copytree(cache, backup)
+    bad = backup / experiment(1).path
+    bad.write_bytes(b"")  # whatever it is, it is not ours
+    links = [
+        cache / name for name in ("singlehead/aloop", "singlehead/zloop", "aaa", "singlehead2")
+    ]
+    for link, target in zip(links, (".", "..", backup, backup / "singlehead"), strict=True):
+        link.symlink_to(target, target_is_directory=True)
+    before = snapshot(cache) | snapshot(backup)
+    report = run(cache)
+    assert (report.files, report.bad, report.misplaced) == (6, [], [])
+    assert sorted(report.links) == sorted(links)
+    assert sum(line.startswith("link: ") for line in report.lines()) == 4
+    assert remove_bad(report) == []
+    assert snapshot(cache) | snapshot(backup) == before
+
+
+def test_a_second_name_of_a_folder_of_results_comes_after_its_own(cache):
+    """``singlehead/amp`` is a kind, and is read before ``singlehead/erm``."""
+    (cache / "singlehead/amp").symlink_to("erm", target_is_directory=True)
+    report = run(cache)
+    assert (report.files, report.misplaced) == (6, [])
+    assert report.links == [cache / "singlehead/amp"]
 
 
 def test_unchanged_files_are_not_read_again(cache, later):
@@ -272,6 +333,14 @@ def test_set_aside_renames_and_never_overwrites(cache, monkeypatch):
     assert run(cache).ok
 
 
+def test_a_folder_is_set_aside_too(cache):
+    path = cache / experiment(20).path
+    (path / "mine").mkdir(parents=True)
+    (new,) = set_aside([path])
+    assert (new / "mine").is_dir() and not path.exists()
+    assert run(cache).ok
+
+
 def test_another_run_was_faster(cache):
     path = cache / experiment(1).path
     flip_one_bit(path)
@@ -300,9 +369,14 @@ def test_cache_that_is_a_file(tmp_path):
 def test_part_of_the_cache_on_another_disk(cache, tmp_path):
     shutil.move(cache / "singlehead", tmp_path / "disk")
     (cache / "singlehead").symlink_to(tmp_path / "disk", target_is_directory=True)
-    flip_one_bit(cache / experiment(1).path)
+    shutil.move(cache / "multihead/sgd", tmp_path / "other disk")
+    (cache / "multihead/sgd").symlink_to(tmp_path / "other disk", target_is_directory=True)
+    bad = cache / experiment(1).path
+    flip_one_bit(bad)
     report = run(cache)
-    assert (report.files, len(report.bad)) == (6, 1)
+    assert (report.files, len(report.bad), report.links) == (6, 1, [])
+    assert remove_bad(report) == [bad]
+    assert len(list((tmp_path / "disk").rglob("*.h5"))) == 4
 
 
 def test_good_files_stay_readable_after_repair(cache):

@@ -24,3 +24,7 @@ class CacheError(UserError):
         super().__init__(
             f"{path}: {problem}; to repair it: hdattn check --remove-bad, then run again"
         )
+
+
+class MisnamedError(CacheError):
+    """A whole file of the cache that holds another result than its name says."""

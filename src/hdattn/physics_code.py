@@ -156,6 +156,11 @@ def is_kind(kind: str) -> bool:
     return bool(re.fullmatch(r"\w+/\w+", kind)) and _sources().file(_step(kind)) is not None
 
 
+def is_model(name: str) -> bool:
+    """Whether there are steps of a model of this name."""
+    return bool(re.fullmatch(r"\w+", name)) and _sources().file(f"hdattn.steps.{name}") is not None
+
+
 def _step(kind: str) -> str:
     return f"hdattn.steps.{kind.replace('/', '.')}"
 

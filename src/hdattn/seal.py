@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from hdattn.errors import CacheError
+from hdattn.errors import CacheError, MisnamedError
 
 FORMAT_VERSION = 1
 SEAL_SIZE = 512
@@ -130,6 +130,6 @@ def digest_in_name(path: Path | str) -> str | None:
 def _verify_name(path: Path, digest: str) -> None:
     named = digest_in_name(path)
     if named is not None and named != digest:
-        raise CacheError(
+        raise MisnamedError(
             path, f"holds the result {digest}, made with other parameters than its name says"
         )

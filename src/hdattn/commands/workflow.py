@@ -97,7 +97,8 @@ def check(as_json: bool, remove_bad: bool, full: bool, directory: Path) -> int:
     """Verify the whole cache.
 
     A line for each bad, stale or orphaned file; exit status 1 where a bad one is left. Stale is
-    what other physics code than today's made, orphaned what no configured figure asks for.
+    what other physics code than today's made, orphaned what no configured figure asks for. What lies
+    outside the folders of results (misplaced, links) is named and left alone.
     """
     from hdattn import cache_check
     from hdattn.catalogue import CACHE
@@ -110,7 +111,9 @@ def check(as_json: bool, remove_bad: bool, full: bool, directory: Path) -> int:
     if as_json:
         emit(_check_values(report, removed), as_json)
     else:
-        click.echo("\n".join([*report.lines(), *(f"removed: {path}" for path in removed)]))
+        gone = {True: "set aside", False: "removed"}
+        done = [f"{gone[path in report.misnamed]}: {path}" for path in removed]
+        click.echo("\n".join([*report.lines(), *done]))
     return 0 if report.ok or remove_bad else 1
 
 
@@ -149,6 +152,8 @@ def _check_values(report: CheckReport, removed: list[Path]) -> dict[str, Any]:
     return {
         "files": report.files,
         "bad": [{"path": str(path), "problem": problem} for path, problem in report.bad],
+        "misplaced": [{"path": str(path), "problem": p} for path, p in report.misplaced],
+        "links": list(map(str, report.links)),
         "stale": list(map(str, report.stale)),
         "orphaned": list(map(str, report.orphaned)),
         "leftovers": list(map(str, report.leftovers)),
