@@ -17,7 +17,7 @@ from hdattn.atomic import is_leftover, is_temporary_name
 from hdattn.cache_index import Verified, load_index, save_index
 from hdattn.errors import CacheError, MisnamedError, UserError
 from hdattn.physics_code import current_physics, is_kind, is_model
-from hdattn.seal import Seal, digest_in_name, verify_file
+from hdattn.seal import digest_in_name, verify_file
 
 # A file changed twice within one tick of the clock looks unchanged; ticks are coarse on some
 # file systems, so files as young as this are read again next time.

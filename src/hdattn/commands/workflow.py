@@ -97,8 +97,8 @@ def check(as_json: bool, remove_bad: bool, full: bool, directory: Path) -> int:
     """Verify the whole cache.
 
     A line for each bad, stale or orphaned file; exit status 1 where a bad one is left. Stale is
-    what other physics code than today's made, orphaned what no configured figure asks for. What lies
-    outside the folders of results (misplaced, links) is named and left alone.
+    what other physics code than today's made, orphaned what no configured figure asks for. What
+    lies outside the folders of results (misplaced, links) is named and left alone.
     """
     from hdattn import cache_check
     from hdattn.catalogue import CACHE
