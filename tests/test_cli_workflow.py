@@ -102,6 +102,19 @@ def test_figures_adds_up_the_times_of_its_jobs(folder, command):
     assert f"{entry.stem}.png" in text
 
 
+def test_figures_lists_those_asked_for_at_all_scales(folder, command):
+    rows = json.loads(command("figures --figures rank,staging --json")[1])["figures"]
+    assert [row["name"] for row in rows] == ["rank", "staging"]
+    assert [line.split()[0] for line in command("figures --figures rank")[1].splitlines()] == [
+        "figure",
+        "rank",
+    ]
+    for names, line in (("renk", "did you mean 'rank'?"), (",", "figures is empty")):
+        status, out, err = command(f"figures --figures {names}")
+        assert (status, out, err.count("\n")) == (2, "", 1)
+        assert line in err
+
+
 def test_figures_takes_the_configured_scale(folder, command):
     Path("config/config.yaml").write_text("scale: paper\n")
     assert json.loads(command("figures --times --json")[1])["scale"] == "paper"

@@ -76,9 +76,15 @@ def test_grid_from_ends_and_number(toy):
     assert load({"alphas": linear}).sections["toy"].alphas == pytest.approx((0.1, 0.2, 0.3))
 
 
-@pytest.mark.parametrize("figures", ["all", ["toy"], "toy", "toy, toy", "toy toy", None])
+@pytest.mark.parametrize("figures", ["all", ["toy"], "toy", "toy, toy", "toy toy"])
 def test_ways_to_name_figures(toy, figures):
     assert load(figures=figures).run.figures == ("toy",)
+
+
+@pytest.mark.parametrize("figures", [None, "", " , ", []])
+def test_no_figure_is_not_every_figure(toy, figures):
+    (line,) = lines(figures=figures)
+    assert "figures: figures is empty: name at least one figure, or 'all'" in line
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -16,11 +17,12 @@ import pytest
 
 from hdattn import configuration, store
 from hdattn.catalogue import CACHE, Catalogue
+from hdattn.cli import run as run_command
 from hdattn.configuration_files import FILES, read_files
 from hdattn.errors import UserError
 from hdattn.multihead.bayes import bayes_risk
 from hdattn.multihead.priors import make_prior
-from hdattn.scan import run
+from hdattn.scan import place, run
 from hdattn.scan.grids import expand
 from hdattn.singlehead.problem import Problem
 from hdattn.singlehead.state_evolution import solve
@@ -101,6 +103,49 @@ def test_theory_is_that_of_the_library_and_computed_once(scan):
     assert scan(THEORY)[0]["results_computed"] == 0
     more, rows = scan(THEORY.replace("--lam 0.1", "--lam 0.1,0.2"))
     assert (more["results_computed"], len(rows)) == (1, 6)
+
+
+@pytest.mark.parametrize(
+    ("out", "complaint"),
+    [
+        ("results/figures/smoke/singlehead/rank", "lies in results/figures, with its figures"),
+        ("results/cache/singlehead/data/x", "lies in results/cache, with the results"),
+        ("linked/x.csv", "lies in results/cache, with the results"),
+        ("a/../results/cache/x", "lies in results/cache, with the results"),
+        ("mine", "mine.csv is there, and no scan wrote it; give another name, or move it away"),
+        ("mine.csv", "mine.csv is there, and no scan wrote it"),
+        ("picture", "picture.png is there, and no scan wrote it"),
+        ("other", "other.h5 is there, and no scan wrote it"),
+        ("broken", "broken.h5 is there, and no scan wrote it"),
+        ("tables", "'tables' is a folder; name a file in it, as in tables/decay"),
+        ("new/", "'new/' is a folder; name a file in it"),
+        (".", "'.' names no file"),
+        ("", "'' names no file"),
+        ("tables/.csv", "'tables/.csv' names no file"),
+    ],
+)
+def test_a_scan_overwrites_nothing_but_a_scan(tmp_path, monkeypatch, out, complaint):
+    monkeypatch.chdir(tmp_path)
+    for folder in ("results/cache/singlehead", "results/figures/smoke/singlehead", "tables", "a"):
+        Path(folder).mkdir(parents=True)
+    Path("linked").symlink_to("results/cache/singlehead")
+    for name in ("mine.csv", "picture.png", "broken.h5", "broken.csv"):
+        Path(name).write_text("mine")
+    h5py.File("other.h5", "w").close()
+    before = sorted(tmp_path.rglob("*"))
+    status = run_command(["scan", "singlehead", "--alpha", "1", "--out", out])
+    assert status == 2
+    assert sorted(tmp_path.rglob("*")) == before
+    with pytest.raises(UserError, match=re.escape(complaint)) as caught:
+        place.stem_of(out, Path())
+    assert "\n" not in str(caught.value)
+
+
+def test_a_scan_that_was_killed_between_its_files_may_write_them_again(scan):
+    scan(THEORY)
+    Path("table/theory.csv").unlink()
+    Path("table/theory.png").write_text("half")
+    assert len(scan(THEORY)[1]) == 3
 
 
 def test_its_results_are_not_orphaned(scan, command):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from hdattn import configuration, configuration_files
+from hdattn import configuration, configuration_files, run_section
 from hdattn import figures as figure_modules
 from hdattn.catalogue import FIGURES, Catalogue, FigureEntry, with_inputs
 from hdattn.configuration_files import FILES, read_files
@@ -32,10 +32,13 @@ def catalogue_of(directory: Path, scale: str | None = None, names: str = "all") 
     return Catalogue(configuration.load({**merged, **asked}, sources))
 
 
-def list_figures(directory: Path) -> list[dict[str, Any]]:
-    """``{"name", "model", "title", "made": {scale: bool}}`` of every figure."""
+def list_figures(directory: Path, names: str = "all") -> list[dict[str, Any]]:
+    """``{"name", "model", "title", "made": {scale: bool}}`` of every figure, or of some.
+
+    Raises ``UserError`` for a name that no figure has.
+    """
     rows = []
-    for name in figure_modules.names():
+    for name in _chosen(names):
         module = figure_modules.module(name)
         made = {
             scale: _is_made(directory, f"{FIGURES}/{scale}/{module.MODEL}/{name}")
@@ -43,6 +46,18 @@ def list_figures(directory: Path) -> list[dict[str, Any]]:
         }
         rows.append({"name": name, "model": module.MODEL, "title": module.TITLE, "made": made})
     return rows
+
+
+def _chosen(names: str) -> list[str]:
+    try:
+        chosen = run_section.chosen_figures(names)
+    except ValueError as error:
+        raise UserError(f"--figures: {error}") from None
+    known = figure_modules.names()
+    problems = [figure_modules.unknown(name, known) for name in chosen if name not in known]
+    if problems:
+        raise UserError("\n".join(problems))
+    return chosen
 
 
 def list_scale(

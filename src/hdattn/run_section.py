@@ -14,12 +14,17 @@ from hdattn.canonical import digest
 from hdattn.fields import NonNegative, Positive, Strict, Whole, physics, size
 
 
-def _names(value: Any) -> Any:
-    """Figures as a list, or a string with commas or spaces; ``all`` is every figure."""
-    if value is None or value == "all" or value in (["all"], ("all",)):
+def chosen_figures(value: Any) -> list[str]:
+    """Figures as a list, or a string with commas or spaces; ``all`` is every figure.
+
+    Raises ``ValueError`` for what names none; whether there are such figures is not looked at.
+    """
+    if value == "all" or value in (["all"], ("all",)):
         return list(figure_modules.names())
     if isinstance(value, str):
         value = value.replace(",", " ").split()
+    if value is None:
+        value = []
     if not isinstance(value, (list, tuple)) or not all(isinstance(v, str) for v in value):
         raise ValueError("figures is a list of names, or names with commas or spaces between")
     if not value:
@@ -70,7 +75,7 @@ class Run(Strict):
 
     scale: str = size("default", "Scale: smoke, default, paper, or one of your own.")
     figures: Annotated[
-        tuple[str, ...], BeforeValidator(_names, json_schema_input_type=str | list[str])
+        tuple[str, ...], BeforeValidator(chosen_figures, json_schema_input_type=str | list[str])
     ] = size("all", "Figures to make: 'all', a list, or names with commas or spaces between.")
     seed: Whole = physics(0, "Root seed of every random stream.")
     device: Literal["auto", "cpu", "cuda"] = size(

@@ -44,13 +44,13 @@ def _command(model: str) -> click.Command:
     from hdattn.scan.sections import SCANS
 
     @click.command(model, cls=Command, help=f"Scan the {model} model.\n\n{_HELP[model]}")
-    @option("--out", type=click.Path(path_type=Path), required=True, help=_OUT)
+    @option("--out", type=click.Path(), required=True, help=_OUT)
     @option("--cores", type=COUNT, default=_CORES, show_default="all", help="Jobs side by side.")
     @option("--seed", type=WHOLE, default=0, help="Root seed of what is random.")
     @directory_option
     @as_json
     def command(
-        as_json: bool, out: Path, cores: int, seed: int, directory: Path, **values: Any
+        as_json: bool, out: str, cores: int, seed: int, directory: Path, **values: Any
     ) -> int:
         return _run(model, values, out, cores, seed, directory, as_json)
 
@@ -60,7 +60,10 @@ def _command(model: str) -> click.Command:
     return command
 
 
-_OUT = "Files FILE.csv, FILE.h5 (the same table) and FILE.png (a quick look)."
+_OUT = (
+    "Files FILE.csv, FILE.h5 (the same table) and FILE.png (a quick look), over those of an "
+    "earlier scan alone."
+)
 _HELP = {
     "singlehead": "State evolution at each point; with --train, trained heads beside it, a row "
     "per instance.",
@@ -83,7 +86,7 @@ def _plain(value: Any) -> str:
 def _run(
     model: str,
     values: dict[str, Any],
-    out: Path,
+    out: str,
     cores: int,
     seed: int,
     directory: Path,
@@ -91,12 +94,13 @@ def _run(
 ) -> int:
     from hdattn.configuration import scan_from
     from hdattn.scan import asked
+    from hdattn.scan.place import ENDINGS, stem_of
     from hdattn.scan.run import compute_all
-    from hdattn.scan.table import ENDINGS, make_scan
+    from hdattn.scan.table import make_scan
 
     given = {name: value for name, value in values.items() if value is not None}
     chosen = scan_from(model, given, "command line")
-    stem = out.with_suffix("") if out.suffix.lstrip(".") in ENDINGS else out
+    stem = stem_of(out, directory)
     experiments = [e for group in chosen.experiments(seed).values() for e in group]
     asked.note(chosen, seed, directory)
     computed = compute_all(experiments, directory, cores, _progress)

@@ -37,7 +37,7 @@ directory_option = option(
 @click.command(cls=Command)
 @option("--scale", help="Only this scale: where its figures are.")
 @option("--times", is_flag=True, help="With how long the jobs behind each figure took.")
-@option("--figures", "names", default="all", help="Only these, with --scale or --times.")
+@option("--figures", "names", default="all", help="Only these.")
 @directory_option
 @as_json
 def figures(as_json: bool, scale: str | None, times: bool, names: str, directory: Path) -> None:
@@ -50,7 +50,7 @@ def figures(as_json: bool, scale: str | None, times: bool, names: str, directory
 
     _require_project(directory)
     if scale is None and not times:
-        values = {"figures": project.list_figures(directory)}
+        values = {"figures": project.list_figures(directory, names)}
         return emit(values, as_json) if as_json else _print_rows(_overview(values["figures"]))
     values = project.list_scale(directory, scale, names, times=times)
     return emit(values, as_json) if as_json else _print_scale(values)

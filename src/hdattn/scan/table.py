@@ -15,8 +15,6 @@ from hdattn.catalogue import CACHE
 from hdattn.figures import style
 from hdattn.scan.sections import Scan
 
-ENDINGS = ("csv", "h5", "png")
-
 
 def make_scan(scan: Scan, seed: int, stem: Path, directory: Path = Path()) -> list[dict[str, Any]]:
     """Read the scan's experiments from the cache of ``directory`` and write its files.
@@ -32,8 +30,8 @@ def make_scan(scan: Scan, seed: int, stem: Path, directory: Path = Path()) -> li
     }
     rows = list(scan.rows(records))
     stem.parent.mkdir(parents=True, exist_ok=True)
+    _write_hdf5(Path(f"{stem}.h5"), rows, scan, seed)  # first: it tells that all are a scan's
     style.write_csv(Path(f"{stem}.csv"), rows)
-    _write_hdf5(Path(f"{stem}.h5"), rows, scan, seed)
     _look(scan, rows, stem)
     return rows
 
