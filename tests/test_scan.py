@@ -299,3 +299,35 @@ def test_a_mistake_in_the_configuration_is_one_line(scans, line):
         load(scans)
     assert line in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("singlehead --alpha 1 --nodes 100000", "nodes: 100000 is above 500; lower it"),
+        ("singlehead --alpha 1 --tokens 1e300", "1e+300 will not do; give a number of at most"),
+        ("multihead --heads 1e300", "1e+300 will not do; give a number of at most"),
+        ("singlehead --alpha 0.1:10:1000000", "'0.1:10:1000000': give at most 10000 points"),
+        ("singlehead --alpha 1:1.0001:300", "some agree in six digits; take less"),
+        ("singlehead --alpha 1 --beta 1e10", "beta = 1e+10: give 0.001 to 1000"),
+        ("singlehead --alpha 1 --train --instances 1e14", "instances: 1e+14 will not do"),
+        ("singlehead --alpha 1:2:9999 --lam 1:2:9999", "its axes make 99980001 points"),
+        ("multihead --heads 2 --strength 1e9", "std = 2e+09: give at most 1000 in size"),
+        ("multihead --heads 2 --mean 1 --std 1,2", "command line: mean has 1 numbers, std has 2"),
+        ("singlehead --alpha 1e9 --train --dim 20000", "jobs of singlehead/data need about"),
+    ],
+)
+def test_what_cannot_be_scanned_is_one_line_before_any_job(line, problem, command, tmp_path):
+    status, out, err = command(f"scan {line} --directory {tmp_path} --out {tmp_path}/x")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert problem in err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_worker_without_memory_says_so(scan, command, monkeypatch):
+    def compute(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(run.steps, "compute", compute)
+    status, _, err = command(f"{THEORY} --json")
+    assert status == 2 and "out of memory" in err

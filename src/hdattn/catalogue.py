@@ -11,13 +11,15 @@ from functools import cached_property
 from pathlib import PurePosixPath
 
 from hdattn import figures as figure_modules
+from hdattn import solvable
 from hdattn.canonical import canonical_json
 from hdattn.configuration import Configuration
 from hdattn.cost import Estimate, Job, estimate, jobs_of
 from hdattn.cost.limits import beyond
 from hdattn.errors import UserError
 from hdattn.experiment import Experiment
-from hdattn.fields import Strict
+from hdattn.fields import Strict, is_size
+from hdattn.figures import contract
 from hdattn.several import Part, file_of, join
 
 CACHE = PurePosixPath("results/cache")
@@ -31,10 +33,7 @@ def experiments_of(name: str, section: Strict, seed: int) -> dict[str, list[Expe
     A conflict in the section is a ``UserError``.
     """
     module = figure_modules.module(name)
-    try:
-        roles = module.experiments(section, seed)
-    except UserError as error:
-        raise UserError(f"{name}: {error}") from error
+    roles = contract.experiments(name, module, section, seed)
     return join(roles, section.per_job, getattr(module, "SHARED", ()))
 
 
@@ -65,6 +64,11 @@ class FigureEntry:
         return figure_modules.module(self.name).TITLE
 
     @property
+    def key(self) -> str:
+        """Key of its section in the configuration."""
+        return self.name
+
+    @property
     def stem(self) -> str:
         """Path of the figure's files without their ending, relative to the project."""
         return str(FIGURES / self.scale / self.model / self.name)
@@ -88,6 +92,11 @@ class ScanEntry:
     experiments: dict[str, list[Experiment]]
 
     @property
+    def key(self) -> str:
+        """Key of its section in the configuration."""
+        return f"scans.{self.name}"
+
+    @property
     def stem(self) -> str:
         """Path of the scan's files without their ending, relative to the project."""
         return str(SCANS / self.name)
@@ -104,6 +113,35 @@ class ScanEntry:
 
 def _distinct(experiments: Mapping[str, Sequence[Experiment | Part]]) -> list[Experiment]:
     return list(dict.fromkeys(file_of(e) for group in experiments.values() for e in group))
+
+
+def _refuse(lines: Iterable[str]) -> None:
+    text = "\n".join(lines)
+    if text:
+        raise UserError(text)
+
+
+def _needs(entry: FigureEntry | ScanEntry) -> list[Experiment]:
+    return list(dict.fromkeys(with_inputs(entry.direct())))
+
+
+def _unsolvable(entry: FigureEntry | ScanEntry) -> Iterator[str]:
+    """Lines about values of the figure or scan that the solvers would refuse."""
+    held = entry.section.model_dump().items()
+    for one in solvable.refused(_needs(entry)):
+        keys = [key for key, values in held if one.value in solvable.numbers(values)]
+        yield f"{'.'.join([entry.key, *keys[:1]])}: {one.line}"
+
+
+def _sizes_behind(entry: FigureEntry | ScanEntry, experiment: Experiment) -> list[str]:
+    """Keys of the section that are sizes, whose largest value the experiment has, too."""
+    section = entry.section
+    numbers = set(solvable.numbers(experiment.parameters))
+    return [
+        key
+        for key, held in section.model_dump(exclude={"per_job"}).items()
+        if is_size(type(section), key) and max(solvable.numbers(held), default=None) in numbers
+    ]
 
 
 class Catalogue:
@@ -123,10 +161,9 @@ class Catalogue:
         entries = (*self.figures.values(), *self.scans.values())
         needed = with_inputs(e for entry in entries for e in entry.direct())
         self._by_path = {str(e.path): e for e in needed}
-        self._estimates = {e: estimate(e, run.machine_speed) for e in self.experiments}
-        problems = [line for entry in entries for line in self._too_large(entry)]
-        if problems:
-            raise UserError("\n".join(problems))
+        _refuse(line for entry in entries for line in _unsolvable(entry))
+        self._estimates = {e: self._planned(e) for e in self.experiments}
+        _refuse(line for entry in entries for line in self._too_large(entry))
 
     @property
     def experiments(self) -> list[Experiment]:
@@ -158,13 +195,28 @@ class Catalogue:
         """The job that makes an experiment on a cluster."""
         return self._job_of[experiment]
 
+    def _planned(self, experiment: Experiment) -> Estimate:
+        """What an experiment costs; ``UserError`` where its parameters do not say."""
+        try:
+            return estimate(experiment, self.run.machine_speed)
+        except UserError:
+            raise
+        except Exception as error:
+            asking = (f.name for f in self.figures.values() if experiment in _needs(f))
+            where = next((contract.file_of(name) for name in asking), str(experiment.path))
+            raise UserError(
+                f"{where}: the parameters of {experiment.slug} are not those of {experiment.kind} "
+                f"({contract.last_line(error)}); compare with src/hdattn/steps/{experiment.kind}.py"
+            ) from error
+
     def _too_large(self, entry: FigureEntry | ScanEntry) -> list[str]:
         """A line where a job of the figure or scan needs more than its site gives."""
         for experiment in with_inputs(entry.direct()):
             limits = self.run.job_memory_gb, self.run.job_hours
             problem = beyond(experiment.kind, self.estimate(experiment), *limits)
             if problem:
-                return [f"{entry.name}: {problem}; make its sizes smaller, or raise the limit"]
+                sizes = ", ".join(_sizes_behind(entry, experiment))
+                return [f"{entry.key}: {problem}; lower its sizes ({sizes}), or raise the limit"]
         return []
 
     def family(self, model: str) -> list[FigureEntry]:

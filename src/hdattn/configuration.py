@@ -15,9 +15,10 @@ from typing import Any
 from pydantic import BaseModel
 
 from hdattn import figures as figure_modules
-from hdattn.configuration_problems import Sources, dotted, suggest, validate
+from hdattn.configuration_problems import Sources, suggest, validate
 from hdattn.errors import UserError
 from hdattn.fields import Strict, is_size
+from hdattn.ranges import shown
 from hdattn.run_section import Run
 from hdattn.scan.sections import SCANS, Scan
 
@@ -82,7 +83,8 @@ def _run_part(
 
 
 def _unknown_top_level(merged: Mapping[str, Any], sources: Sources) -> list[str]:
-    known = [*Run.model_fields, "scans", *figure_modules.names()]
+    figures = (*figure_modules.names(), *figure_modules.broken())
+    known = [*Run.model_fields, "scans", *figures]
     return [
         f"{sources.name(merged, [key])}: {key}: unknown key; {suggest(str(key), known)}"
         for key in merged
@@ -98,7 +100,9 @@ def _check_choice(run: Run, merged: Mapping[str, Any], sources: Sources) -> list
             f"choose from {', '.join(scales(merged))}, or add it under 'scales' of a section"
         )
     for name in run.figures:
-        if name not in figure_modules.names():
+        if name in figure_modules.broken():
+            problems.append(figure_modules.broken()[name])
+        elif name not in figure_modules.names():
             line = figure_modules.unknown(name, figure_modules.names())
             problems.append(f"{sources.name(merged, ['figures'])}: {line}")
     return problems
@@ -128,9 +132,6 @@ def _section(
     for scale in dict.fromkeys([*overrides, run.scale if run else "default"]):
         layers = [((name,), base), *_layers(name, scale, overrides)]
         section = _validate_layers(model, layers, merged, sources, problems)
-        for line in section.beyond_limits() if section else []:
-            keys = (*layers[-1][0], line.partition(":")[0])
-            problems.append(f"{sources.name(merged, keys)}: {dotted(layers[-1][0])}.{line}")
         problems += _physics_overrides(model, name, scale, overrides, merged, sources)
         if run is not None and scale == run.scale:
             result = section
@@ -159,7 +160,9 @@ def _bad_scales(
 
 def _scans(merged: Mapping[str, Any], sources: Sources, problems: list[str]) -> dict[str, Scan]:
     """The sections under ``scans``; those with problems are left out."""
-    raw = merged.get("scans") or {}
+    raw = merged.get("scans")
+    if raw is None:
+        return {}
     where = sources.name(merged, ["scans"])
     if not isinstance(raw, Mapping):
         problems.append(f"{where}: scans: give a mapping of names to scans")
@@ -170,8 +173,10 @@ def _scans(merged: Mapping[str, Any], sources: Sources, problems: list[str]) -> 
         model = values.get("model") if isinstance(values, Mapping) else None
         if not re.fullmatch(SCAN_NAME, str(name)):
             problems.append(f"{key}: a name has letters, digits and _, a letter first; rename it")
-        elif model not in SCANS:
-            problems.append(f"{key}.model: {model!r} will not do; choose from {', '.join(SCANS)}")
+        elif not isinstance(model, str) or model not in SCANS:
+            problems.append(
+                f"{key}.model: {shown(model)} will not do; choose from {', '.join(SCANS)}"
+            )
         else:
             prefix = ("scans", name)
             found[name] = validate(SCANS[model], values, prefix, merged, sources, problems)

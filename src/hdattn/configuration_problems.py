@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from hdattn import ranges
 from hdattn.fields import Strict
 
 
@@ -62,19 +63,29 @@ def validate(
     ``prefix`` are the keys that lead to ``values`` in ``merged``, ``origin`` those of single keys
     that came from elsewhere (a layer of a scale).
     """
+
+    def path(location: tuple[Any, ...]) -> tuple[Any, ...]:
+        return (*((origin or {}).get(location[0], prefix) if location else prefix), *location)
+
     try:
-        return model.model_validate(dict(values))
+        found = model.model_validate(dict(values))
     except ValidationError as error:
         items = error.errors(include_url=False)
         places = [tuple(item["loc"]) for item in items]
         for item, location in zip(items, places, strict=True):
             if item["type"] == "too_short" and any(location == p[:-1] for p in places):
                 continue  # entries that will not do are not counted, and have lines of their own
-            start = (origin or {}).get(location[0], prefix) if location else prefix
-            line = _line(model, item, (*start, *location), merged, sources)
+            line = _line(model, item, path(location), merged, sources)
             if line not in problems:
                 problems.append(line)
-    return None
+        return None
+    for line in found.beyond_limits():
+        key, _, problem = line.partition(": ")
+        keys = path(tuple(key.split(".")))
+        line = f"{sources.name(merged, keys)}: {dotted(keys)}: {problem}"
+        if line not in problems:
+            problems.append(line)
+    return found
 
 
 _REMEDIES = {
@@ -83,6 +94,7 @@ _REMEDIES = {
     "less_than": "give a number below {lt}",
     "less_than_equal": "give a number of at most {le}",
     "too_short": "give at least {min_length}",
+    "too_long": "give at most {max_length}",
     "int_from_float": "give a whole number",
     "int_type": "give a whole number",
     "float_type": "give a number",
@@ -103,13 +115,13 @@ def _line(
     merged: Mapping[str, Any],
     sources: Sources,
 ) -> str:
-    where = f"{sources.name(merged, keys)}: {dotted(keys)}"
+    where = ": ".join(filter(None, (sources.name(merged, keys), dotted(keys))))
     if item["type"] == "extra_forbidden":
         return f"{where}: unknown key; {suggest(str(keys[-1]), model.model_fields)}"
     if item["type"] == "value_error":
         return f"{where}: {item['ctx']['error']}"
     remedy = _REMEDIES.get(item["type"], item["msg"][0].lower() + item["msg"][1:])
-    got = "" if item["type"] == "missing" else f"{item['input']!r} will not do; "
+    got = "" if item["type"] == "missing" else f"{ranges.shown(item['input'])} will not do; "
     return f"{where}: {got}{remedy.format(**item.get('ctx', {}))}"
 
 

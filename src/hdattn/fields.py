@@ -8,23 +8,29 @@ scale; a field made with :func:`physics` may not.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.functional_validators import AfterValidator, BeforeValidator
 
+from hdattn import ranges
+
 MAXIMUM_POINTS = 10_000
 """Points of a grid."""
 
 LIMITS = {
-    **dict.fromkeys(("dim", "small_dim", "dims"), 20_000),
-    **dict.fromkeys(("instances", "block_size", "seeds", "records", "tau_points"), 10_000),
-    **dict.fromkeys(("heads", "tokens", "scrambles", "starts"), 1000),
-    **dict.fromkeys(("base_points", "points", "test_samples", "sequences"), 2**24),
+    **dict.fromkeys(("dim", "small_dim", "simulated_dim", "gamma_dim", "dims"), 20_000),
+    **dict.fromkeys(("instances", "block_size", "blocks", "records", "tau_points"), 10_000),
+    **dict.fromkeys(("seeds", "plane_seeds", "random_seeds", "bins", "iterations"), 10_000),
+    **dict.fromkeys(("heads", "discrete_heads", "tokens", "token_counts", "token_grid"), 1000),
+    **dict.fromkeys(("scrambles", "starts", "searches", "polish", "start_scales"), 1000),
+    **dict.fromkeys(("base_points", "points", "check_points", "optimum_points"), 2**24),
+    **dict.fromkeys(("plane_points", "random_points", "density_points"), 2**24),
+    **dict.fromkeys(("test_samples", "validation_samples", "sequences", "tested"), 2**24),
     **dict.fromkeys(("tau_max", "tau_dims", "tau_flow", "tau_sgd", "gamma"), 1e7),
-    **{"nodes": 500},
+    **{"nodes": 500, "spectral_exponent": 20, "sigma": 1000},
 }
 """Largest values that a figure's keys of these names may have: what lies above is a slip."""
 
@@ -34,14 +40,33 @@ def _number(value: Any) -> Any:
         raise ValueError("a number is needed, not true or false")
     if isinstance(value, str):
         try:
-            return float(value)
+            value = float(value)
         except ValueError:
-            raise ValueError(f"{value!r} is not a number") from None
+            raise ValueError(f"{ranges.shown(value)} is not a number") from None
+    return _of_size(value, ranges.remedy)
+
+
+def _of_size(value: Any, remedy: Callable[[float], str | None]) -> Any:
+    """``value``; ``ValueError`` where it is a number whose ``remedy`` is not None."""
+    advice = remedy(value) if isinstance(value, (int, float)) else None
+    if advice:
+        raise ValueError(f"{ranges.shown(value)} will not do; {advice}")
     return value
 
 
 def _whole(value: Any) -> Any:
-    value = _number(value)
+    return _count(value, ranges.LARGEST_COUNT)
+
+
+def _seed(value: Any) -> Any:
+    return _count(value, ranges.LARGEST_SEED)
+
+
+def _count(value: Any, largest: int) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int):
+        value = _number(value)
+    advice = f"give a whole number of at most {largest}"
+    _of_size(value, lambda number: advice if largest < number < np.inf else None)
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -49,7 +74,7 @@ _Numeric = BeforeValidator(_number, json_schema_input_type=float | str)
 Number = Annotated[float, _Numeric, Field(allow_inf_nan=False)]
 Positive = Annotated[Number, Field(gt=0)]
 NonNegative = Annotated[Number, Field(ge=0)]
-Whole = Annotated[int, BeforeValidator(_whole), Field(ge=0)]
+Whole = Annotated[int, BeforeValidator(_seed), Field(ge=0)]
 Count = Annotated[int, BeforeValidator(_whole), Field(ge=1)]
 
 
@@ -61,7 +86,8 @@ def _expand_grid(value: Any) -> Any:
     unknown = set(value) - {"start", "stop", "points", "spacing"}
     if unknown or not {"start", "stop", "points"} <= set(value):
         raise ValueError("a grid is a list, or {start, stop, points, spacing: log or linear}")
-    start, stop, points = _number(value["start"]), _number(value["stop"]), _whole(value["points"])
+    start, stop = _number(value["start"]), _number(value["stop"])
+    points = _count(value["points"], MAXIMUM_POINTS)
     if not all(isinstance(x, (int, float)) and np.isfinite(x) for x in (start, stop)):
         raise ValueError("a grid starts and stops at finite numbers")
     if spacing not in ("log", "linear"):
@@ -74,7 +100,15 @@ def _expand_grid(value: Any) -> Any:
         return np.linspace(start, stop, points).tolist()
     if start <= 0:
         raise ValueError("a log grid starts above 0")
-    return [float(f"{x:.6g}") for x in np.geomspace(start, stop, points)]
+    return six_digits(np.geomspace(start, stop, points))
+
+
+def six_digits(points: np.ndarray) -> list[float]:
+    """The points to six digits; ``ValueError`` where two are the same then."""
+    rounded = [float(f"{x:.6g}") for x in points]
+    if len(set(rounded)) < len(rounded):
+        raise ValueError(f"{len(rounded)} points are too many: some agree in six digits; take less")
+    return rounded
 
 
 def _increasing(values: tuple[float, ...]) -> tuple[float, ...]:
@@ -102,11 +136,14 @@ class Strict(BaseModel):
 
     def beyond_limits(self) -> list[str]:
         """Lines ``key: ...`` about values above :data:`LIMITS`, which no machine would finish."""
-        return [
-            f"{key}: {largest:g} is above {LIMITS[key]:g}; lower it"
-            for key in type(self).model_fields
-            if key in LIMITS and (largest := _largest(getattr(self, key))) > LIMITS[key]
-        ]
+        lines = []
+        for key in type(self).model_fields:
+            value = getattr(self, key)
+            if isinstance(value, Strict):
+                lines += [f"{key}.{line}" for line in value.beyond_limits()]
+            elif key in LIMITS and (largest := _largest(value)) > LIMITS[key]:
+                lines.append(f"{key}: {largest:g} is above {LIMITS[key]:g}; lower it")
+        return lines
 
     def doubts(self) -> list[str]:
         """Lines ``key: value is ...`` about values that are legal, but beyond the theory."""

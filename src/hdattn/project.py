@@ -54,10 +54,21 @@ def _chosen(names: str) -> list[str]:
     except ValueError as error:
         raise UserError(f"--figures: {error}") from None
     known = figure_modules.names()
-    problems = [figure_modules.unknown(name, known) for name in chosen if name not in known]
+    if names == "all":
+        return list(known)  # what is wrong with the others is said beside the list
+    problems = [
+        figure_modules.broken().get(name) or figure_modules.unknown(name, known)
+        for name in chosen
+        if name not in known
+    ]
     if problems:
         raise UserError("\n".join(problems))
     return chosen
+
+
+def broken_figures() -> list[str]:
+    """A line for each figure module that cannot be used."""
+    return list(figure_modules.broken().values())
 
 
 def list_scale(

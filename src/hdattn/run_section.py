@@ -20,7 +20,7 @@ def chosen_figures(value: Any) -> list[str]:
     Raises ``ValueError`` for what names none; whether there are such figures is not looked at.
     """
     if value == "all" or value in (["all"], ("all",)):
-        return list(figure_modules.names())
+        return [*figure_modules.names(), *figure_modules.broken()]
     if isinstance(value, str):
         value = value.replace(",", " ").split()
     if value is None:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from hdattn.commands.output import emit
-from hdattn.commands.parsing import Command, Option, as_json, flag, option
+from hdattn.commands.parsing import Command, Option, as_json, flag, option, refuse
 from hdattn.commands.values import COUNT, WHOLE
 from hdattn.commands.workflow import directory_option
+from hdattn.memory import require_memory
+
+if TYPE_CHECKING:
+    from hdattn.experiment import Experiment
 
 _MODELS = ("multihead", "singlehead")
 _CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -102,6 +106,7 @@ def _run(
     chosen = scan_from(model, given, "command line")
     stem = stem_of(out, directory)
     experiments = [e for group in chosen.experiments(seed).values() for e in group]
+    _refuse_hopeless(experiments)
     asked.note(chosen, seed, directory)
     computed = compute_all(experiments, directory, cores, _progress)
     rows = make_scan(chosen, seed, stem, directory)
@@ -115,6 +120,19 @@ def _run(
     }
     emit(values, as_json)
     return int(doubtful > 0)
+
+
+def _refuse_hopeless(experiments: list[Experiment]) -> None:
+    """Refuse what the solvers would, and a job that does not fit in memory."""
+    from hdattn import solvable
+    from hdattn.catalogue import with_inputs
+    from hdattn.cost import estimate
+
+    needed = list(dict.fromkeys(with_inputs(experiments)))
+    refuse(f"command line: {problem.line}" for problem in solvable.refused(needed))
+    for experiment in needed:
+        needs = 1e6 * estimate(experiment).memory_mb
+        require_memory(needs, f"jobs of {experiment.kind}", "the scan's sizes")
 
 
 def _progress(done: int, total: int, seconds: float) -> None:

@@ -49,6 +49,8 @@ def figures(as_json: bool, scale: str | None, times: bool, names: str, directory
     from hdattn import project
 
     _require_project(directory)
+    for line in project.broken_figures():
+        warn(line)
     if scale is None and not times:
         values = {"figures": project.list_figures(directory, names)}
         return emit(values, as_json) if as_json else _print_rows(_overview(values["figures"]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from hdattn.cost.model import Estimate
 
 OVERHEAD_MB = 350  # two processes of Snakemake stand beside a job on a cluster
@@ -24,6 +26,8 @@ def minutes(estimate: Estimate, attempt: int = 1, *, bundled: bool = False) -> i
 
 def beyond(kind: str, estimate: Estimate, memory_gb: float, hours: float) -> str | None:
     """What a job needs beyond the limits, and how to mend that; None if nothing."""
+    if not math.isfinite(estimate.memory_mb + estimate.seconds):
+        return f"a job needs more than numbers can tell ({kind})"
     asked, long = memory_mb(estimate) / 1000, minutes(estimate) / 60
     needs = f"a job needs {asked:.3g} GB and {long:.3g} hours ({kind})"
     if asked > memory_gb:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from hdattn.store import Record
 
 TAU_FIRST = 0.5  # first time recorded after zero
+LEAST_DIM = 10  # of the seeds of a flow
 
 
 class FlowModel(SpikeModel):
@@ -44,7 +45,7 @@ class Ensemble(FigureSection):
     """Keys of the flows of many seeds."""
 
     sigma: Positive = physics(0.1, "Initial weights are N(0, sigma^2 / dim).", usual=USUAL_SIGMA)
-    flow_dim: Annotated[Positive, Field(ge=10)] = physics(
+    flow_dim: Annotated[Positive, Field(ge=LEAST_DIM)] = physics(
         10000, "Dimension D that sets the size of the seeds of the flows."
     )
     points: Annotated[SobolPoints, Field(ge=64)] = size(

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from pydantic import Field, ValidationInfo, field_validator
+from pydantic.functional_validators import AfterValidator
 
 from hdattn.experiment import Experiment
 from hdattn.fields import Count, Positive, PositiveGrid, physics, size
 from hdattn.figures import _random_starts, style
+from hdattn.figures._ensembles import LEAST_DIM
 from hdattn.figures._escape import LEARNT, QUANTITIES, Curve, draw_difference, draw_times, row
 from hdattn.figures._multihead import (
     NAMES,
@@ -32,6 +34,12 @@ if TYPE_CHECKING:
 
 MODEL = "multihead"
 TITLE = "The plateau is reached at once and left after a time that grows as log D"
+
+
+def _dimensions(dims: tuple[float, ...]) -> tuple[float, ...]:
+    if dims[0] < LEAST_DIM:
+        raise ValueError(f"{dims[0]:g} will not do; give dimensions of at least {LEAST_DIM}")
+    return dims
 
 
 class Section(Timed, SizeScan):
@@ -69,7 +77,9 @@ class Section(Timed, SizeScan):
     sigma: Positive = physics(
         0.1, "Random starts of the flow are N(0, sigma^2 / dim).", usual=USUAL_SIGMA
     )
-    random_dims: PositiveGrid = size((1e2, 1e4), "Dimensions D of the random starts.")
+    random_dims: Annotated[PositiveGrid, AfterValidator(_dimensions)] = size(
+        (1e2, 1e4), "Dimensions D of the random starts."
+    )
     random_seeds: Count = size(8, "Random starts at each of these dimensions.")
     random_points: SobolPoints = size(8192, "Sobol points in all of a flow from a random start.")
     tau_random: Positive = size(90, "Last time of these flows.")

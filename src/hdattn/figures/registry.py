@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import difflib
-import importlib
 import pkgutil
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 from types import ModuleType
 
 from hdattn.errors import UserError
+from hdattn.figures import contract
 
-MODELS = ("multihead", "singlehead")
-_FOLDER = Path(__file__).parent
-_HELPERS = {"code", "colours", "details", "drawing", "drawn", "legends", "look", "make", "marks"}
-_HELPERS |= {"overlaps", "registry", "style", "validation"}
+_HELPERS = {
+    "code",
+    "colours",
+    "contract",
+    "details",
+    "drawing",
+    "drawn",
+    "legends",
+    "look",
+    "make",
+    "marks",
+}
+_HELPERS |= {"marks", "overlaps", "registry", "style", "validation"}
 _ABOUT_ALL = {
     "overview": "it is drawn from the numbers of others: make figures FIGURES=overview",
     "costs": "it is drawn at the end of every run, and by 'hdattn gallery'",
@@ -24,22 +32,40 @@ _ABOUT_ALL = {
 
 @cache
 def _found() -> frozenset[str]:
-    modules = {m.name for m in pkgutil.iter_modules([str(_FOLDER)])}
+    from hdattn import figures  # which imports this module
+
+    modules = {m.name for m in pkgutil.iter_modules(figures.__path__)}
     return frozenset(m for m in modules - _HELPERS if not m.startswith("_"))
 
 
 @cache
+def _sorted() -> tuple[tuple[str, ...], dict[str, str]]:
+    """Names of the figures, and a line for each module that is none."""
+    models, broken = {}, {}
+    for name in sorted(_found()):
+        try:
+            models[name] = module(name).MODEL
+        except UserError as error:
+            broken[name] = str(error)
+    return tuple(sorted(models, key=lambda name: (models[name], name))), broken
+
+
 def names() -> tuple[str, ...]:
     """Names of all figures, multihead first, each family in alphabetical order."""
-    return tuple(sorted(_found(), key=lambda name: (module(name).MODEL, name)))
+    return _sorted()[0]
+
+
+def broken() -> dict[str, str]:
+    """What is wrong with modules that should be figures, by their names: a line each."""
+    return _sorted()[1]
 
 
 @cache
 def module(name: str) -> ModuleType:
-    """Module of the figure ``name``; ``UserError`` where there is none."""
+    """Module of the figure ``name``; ``UserError`` where there is none, or it is not sound."""
     if name not in _found():
         raise UserError(unknown(name, names()))
-    return importlib.import_module(f"hdattn.figures.{name}")
+    return contract.load(name)
 
 
 def unknown(name: str, known: Sequence[str]) -> str:

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 from pydantic.functional_validators import AfterValidator, BeforeValidator
 
-from hdattn.fields import Count, NonNegative, Number, Positive
+from hdattn.fields import (
+    MAXIMUM_POINTS,
+    Count,
+    NonNegative,
+    Number,
+    Positive,
+    Strict,
+    six_digits,
+)
+from hdattn.ranges import remedy, shown
+
+MAXIMUM_SCAN = 100_000
+"""Points of a scan."""
 
 _REMEDY = "give a number, numbers with commas between, or start:stop:points (log, or :linear)"
 
@@ -38,8 +50,10 @@ def _grid(text: str) -> list[float]:
         raise ValueError(f"{text!r} is no grid; start below stop, at least 2 points, log or linear")
     if spacing == "log" and ends[0] <= 0:
         raise ValueError(f"{text!r}: a log grid starts above 0; write {text}:linear")
+    if count > MAXIMUM_POINTS:
+        raise ValueError(f"{text!r}: give at most {MAXIMUM_POINTS} points")
     space = np.geomspace if spacing == "log" else np.linspace
-    return [float(f"{x:.6g}") for x in space(*ends, int(count))]
+    return six_digits(space(*ends, int(count)))
 
 
 def _number(part: str, text: str) -> float:
@@ -48,7 +62,10 @@ def _number(part: str, text: str) -> float:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise ValueError(f"{text!r} is no axis of a scan; {_REMEDY}")
+        raise ValueError(f"{shown(text)} is no axis of a scan; {_REMEDY}")
+    advice = remedy(number)
+    if advice:
+        raise ValueError(f"{shown(text)}: {number:g} will not do; {advice}")
     return number
 
 
@@ -58,6 +75,19 @@ def _increasing(values: tuple[float, ...]) -> tuple[float, ...]:
     return values
 
 
+class Axes(Strict):
+    """Base of the scans: a model with the keys ``AXES``, each an axis."""
+
+    AXES: ClassVar[tuple[str, ...]]
+
+    @model_validator(mode="after")
+    def _finite_time(self) -> Axes:
+        points = math.prod(len(getattr(self, name)) for name in self.AXES)
+        if points > MAXIMUM_SCAN:
+            raise ValueError(f"its axes make {points} points; give at most {MAXIMUM_SCAN}")
+        return self
+
+
 _Input = BeforeValidator(expand, json_schema_input_type=float | str | list[float | str])
 
 
@@ -65,7 +95,7 @@ def _axis(item: Any) -> Any:
     return Annotated[
         tuple[item, ...],
         AfterValidator(_increasing),
-        Field(min_length=1, max_length=10_000),
+        Field(min_length=1, max_length=MAXIMUM_POINTS),
         _Input,
     ]
 

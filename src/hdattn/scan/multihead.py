@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field, field_validator, model_validator
 
 from hdattn.experiment import Experiment
-from hdattn.fields import Count, Strict, physics, size
-from hdattn.scan.grids import CountAxis, NonNegativeNumbers, Numbers, PositiveAxis
+from hdattn.fields import Count, physics, size
+from hdattn.scan.grids import Axes, CountAxis, NonNegativeNumbers, Numbers, PositiveAxis
 
 if TYPE_CHECKING:
     from hdattn.store import Record
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _FLIPS = 8  # each Sobol point comes with 2^F images: more would not fit
 
 
-class MultiHeadScan(Strict):
+class MultiHeadScan(Axes):
     """A grid over activations, heads, tokens and the strength of the flipping spikes."""
 
     model: Literal["multihead"] = physics("multihead", "Which model.")

@@ -109,4 +109,6 @@ def _compute(
         steps.compute(kind, parameters, sources, target)
     except UserError as error:
         return str(error)
+    except MemoryError:
+        return "out of memory: it does not fit; lower the scan's sizes"
     return ""

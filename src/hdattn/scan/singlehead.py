@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field, field_validator
 
 from hdattn.experiment import Experiment
-from hdattn.fields import Count, Strict, physics, size
-from hdattn.scan.grids import CountAxis, NonNegativeAxis, PositiveAxis
+from hdattn.fields import Count, physics, size
+from hdattn.scan.grids import Axes, CountAxis, NonNegativeAxis, PositiveAxis
 from hdattn.singlehead.sample_size import check_sample_ratios
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 THEORY = ("Q", "M", "Q0", "test_error", "train_loss", "rank_fraction")
 
 
-class SingleHeadScan(Strict):
+class SingleHeadScan(Axes):
     """A grid over the parameters of the single head; every axis takes one or several values."""
 
     model: Literal["singlehead"] = physics("singlehead", "Which model.")
