@@ -22,6 +22,8 @@ rule all:
     input:
         lambda wildcards: files_of(*catalogue.figures.values()),
         files_of_overview(),
+        VALIDATION,
+        VALIDATION_DIGEST,
         VALIDATED,
 
 

@@ -125,8 +125,11 @@ def test_text_of_results_is_not_markup(project):
 def test_a_line_for_each_figure(project):
     (pages,) = write_gallery(Path(), ["smoke"]).values()
     staging, rank = summary_lines(pages)
-    assert staging == "staging  cost unknown"
-    assert rank == "rank     1 of 2 points agree, 1 disagree, 1 flagged, 42 s of 2 jobs"
+    assert staging == "staging  staging.json is missing, cost unknown"
+    assert rank == (
+        "rank     1 of 2 points agree, 1 disagree, 1 flagged, rank.json is of an earlier version "
+        "and holds no digests, 42 s of 2 jobs"
+    )
 
 
 def test_costs_by_figure_and_rule(project):

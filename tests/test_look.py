@@ -1,12 +1,14 @@
 """A user's own look: other files of the same numbers, and one line for each mistake."""
 
+import hashlib
 import re
 from pathlib import Path
 from types import SimpleNamespace
 
+import matplotlib
 import pytest
 
-from hdattn import configuration
+from hdattn import configuration, style_sheet
 from hdattn.configuration_files import FILES, read_files
 from hdattn.errors import UserError
 from hdattn.experiment import Experiment
@@ -69,13 +71,17 @@ def test_formats_and_style_sheet_change_no_number(draw, tmp_path):
     mine = draw("mine", formats=("pdf", "png", "svg"), style_sheet=str(sheet))
     assert not Path(f"{plain}.svg").exists()
     assert b"eeeeee" in Path(f"{mine}.svg").read_bytes()
-    for ending in ("csv", "drawn.csv", "json", "validation.csv"):
+    told = [details.read(stem) for stem in (plain, mine)]
+    assert told[0].pop("files") != told[1].pop("files")
+    assert told[0] == told[1]
+    for ending in ("csv", "drawn.csv", "validation.csv"):
         assert Path(f"{mine}.{ending}").read_bytes() == Path(f"{plain}.{ending}").read_bytes()
     assert Path(f"{mine}.pdf").read_bytes() != Path(f"{plain}.pdf").read_bytes()
 
 
 def test_what_a_figure_was_made_from_lies_beside_it(draw):
-    assert details.read(draw("a")) == {
+    stem = draw("a")
+    assert details.read(stem) == {
         "name": "line",
         "model": "multihead",
         "title": "A line",
@@ -85,6 +91,11 @@ def test_what_a_figure_was_made_from_lies_beside_it(draw):
         "inputs": [],
         "flagged": ["theory at x = 0: hollow"],
         "overlaps": [],
+        "files": {
+            path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+            for ending in ("pdf", "png", "csv", "drawn.csv", "validation.csv")
+            for path in [Path(f"{stem}.{ending}")]
+        },
     }
     assert details.read(Path("nosuch/figure")) is None
 
@@ -135,6 +146,40 @@ def test_a_mistake_is_one_line(key, value, line):
         run_keys(**{key: value})
     assert str(caught.value).startswith(f"--config: {key}: {line}")
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b"root:x:0:0:root:/root:/bin/bash\n", ", line 1: 'root' is no key of matplotlib; see"),
+        (b"# mine\n\ngarbage\n", ", line 3: 'garbage' is no 'key: value'; mend it"),
+        (b"lines.linewidth: abc\n", ', line 1: lines.linewidth: "Key lines.linewidth: Could not'),
+        (b"font.size: 9\nnonsense.key: 3", ", line 2: 'nonsense.key' is no key of matplotlib"),
+        (b"backend: agg\n", ", line 1: backend is no matter of style; take the line out"),
+        (b"text.usetex: true\n", ", line 1: text.usetex: there is no latex and no dvipng here"),
+        (b"\xff\xfe\n", " is not UTF-8 text; give the path of an .mplstyle file"),
+    ],
+)
+def test_a_mistake_in_the_style_sheet_is_one_line(tmp_path, monkeypatch, content, complaint):
+    monkeypatch.setenv("PATH", str(tmp_path))  # a machine without LaTeX
+    sheet = tmp_path / "mine.mplstyle"
+    sheet.write_bytes(content)
+    with pytest.raises(UserError) as caught:
+        run_keys(style_sheet=str(sheet))
+    assert str(caught.value).startswith(f"--config: style_sheet: {sheet}{complaint}")
+    assert "\n" not in str(caught.value)
+
+
+def test_what_matplotlib_takes_is_taken(tmp_path):
+    """Comments, quotes, colours with #, cyclers, and every sheet that comes with matplotlib."""
+    sheet = tmp_path / "mine.mplstyle"
+    sheet.write_text(
+        'axes.facecolor: "#eeeeee" # light\ngrid.color: eeeeee\n'
+        "axes.prop_cycle: cycler('color', ['k', 'r'])\ntext.usetex: False\n"
+    )
+    theirs = sorted(Path(matplotlib.get_data_path(), "stylelib").glob("*.mplstyle"))
+    assert len(theirs) > 10
+    assert {style_sheet.problem(str(path)) for path in [sheet, *theirs]} == {None}
 
 
 def test_an_edit_of_the_style_sheet_is_seen(tmp_path):

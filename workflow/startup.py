@@ -13,13 +13,12 @@ import cluster
 import restore
 import run_lock
 import whole
-import yaml
 
-from hdattn import atomic, cache_check, configuration
+from hdattn import cache_check, configuration, overview, published
 from hdattn import configuration_files as reader
 from hdattn.catalogue import CACHE, FIGURES, Catalogue
-from hdattn.errors import UserError
 from hdattn.experiment import Experiment
+from hdattn.notices import warn
 
 _READ_ONLY = re.compile(
     r"--(dry-?run|lint|unlock|report|list(-.*)?|summary|detailed-summary|dag|rulegraph|filegraph|"
@@ -86,53 +85,51 @@ def _short(path: str | Path) -> str:
 def prepare(
     catalogue: Catalogue, configured: configuration.Configuration, *, read_only: bool
 ) -> None:
-    """Check the cache and record the merged configuration beside the figures.
+    """Check the cache and the figures that are made.
 
     A read-only call only warns. Otherwise files that cannot be trusted, or that other physics
     code made, are set aside by renaming, so that this run makes them anew.
     """
     for name, section in configured.sections.items():
         for doubt in section.doubts():
-            _warn(f"{name}.{doubt}")
+            warn(f"{name}.{doubt}")
     if not read_only:
         if run_lock.take():
-            _warn("the last run here was killed: its lock is removed, and this run goes on")
+            warn("the last run here was killed: its lock is removed, and this run goes on")
         cluster.refuse_beside_earlier_jobs(Path())
     cache = Path(CACHE)
     report = cache_check.check(cache)
     bad = dict(report.bad)
     doubtful = _doubtful(catalogue.experiments, bad, set(report.stale))
-    for path, why in doubtful.items():
-        action = "would be made anew" if read_only else "set aside and made anew"
-        _warn(f"{path}: {why}; {action}")
-    for path, why in bad.items():
-        if path not in doubtful:
-            _warn(f"{path}: {why}; no selected figure reads it: hdattn check --remove-bad")
+    _warn_of(bad, doubtful, "would be made anew" if read_only else "set aside and made anew")
+    _check_figures(catalogue, read_only)
     if not read_only:
         cache_check.set_aside(doubtful)
         for experiment, before in restore.lost_inputs(catalogue.experiments, cache, set(bad)):
             restore.remake(experiment, cache, before)
         whole.unmark({str(path) for path in _sound(catalogue.experiments, bad, doubtful)})
-        _write_if_changed(
-            Path(FIGURES) / configured.run.scale / "run_config.yaml",
-            yaml.safe_dump(configured.merged(), sort_keys=False),
-        )
 
 
-def write_gallery(base: str | Path, scale: str, names: Iterable[str]) -> None:
-    """Write the gallery of ``scale`` and say a line about each figure ``names`` that is made."""
-    from hdattn import gallery  # at the end of a run, so that its start stays fast
+def _warn_of(bad: Mapping[Path, str], doubtful: Mapping[Path, str], action: str) -> None:
+    for path, why in doubtful.items():
+        warn(f"{path}: {why}; {action}")
+    for path, why in bad.items():
+        if path not in doubtful:
+            warn(f"{path}: {why}; no selected figure reads it: hdattn check --remove-bad")
 
-    if not any(Path(FIGURES, scale).glob("*/*.png")):
-        return
-    try:
-        written = gallery.write_gallery(Path(), [scale], Path(base) / gallery.CAPTIONS)
-    except (UserError, OSError) as error:
-        _warn(f"the gallery is not made: {error}; try 'hdattn gallery'")
-        return
-    for path, pages in written.items():
-        chosen = [page for page in pages if page.name in set(names)]
-        print("\n".join([*gallery.summary_lines(chosen), f"gallery: {path}"]), file=sys.stderr)
+
+def _check_figures(catalogue: Catalogue, read_only: bool) -> None:
+    """A line for each figure whose files are not as they were drawn; it is drawn anew."""
+    folder = FIGURES / catalogue.run.scale
+    stems = [entry.stem for entry in catalogue.figures.values()]
+    if overview.is_among(catalogue.figures):
+        stems.append(str(folder / overview.NAME))
+    for stem in map(Path, [*stems, folder / "validation"]):
+        if found := published.problems(stem):
+            action = "would be made anew" if read_only else "made anew from the results"
+            warn(f"{stem}: {', '.join(found)}; {action}")
+            if not read_only:
+                published.forget(stem)
 
 
 def _doubtful(
@@ -160,17 +157,3 @@ def _sound(
         path = Path(CACHE) / experiment.path
         if path not in bad and path not in doubtful and path.exists():
             yield path
-
-
-def _warn(line: str) -> None:
-    print(f"hdattn: warning: {line}", file=sys.stderr)
-
-
-def _write_if_changed(path: Path, text: str) -> None:
-    if path.exists() and path.read_text() == text:
-        return
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    except OSError as error:
-        raise atomic.cannot_write(path, error) from None

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from hdattn.notices import warn_once
 from hdattn.steps import RULES
 
 BENCHMARKS = Path("results/benchmarks")
@@ -44,13 +45,17 @@ def job_costs(directory: Path, scale: str, figure: str, cached: Iterable[str]) -
 
 
 def recorded(file: Path) -> list[Cost]:
-    """What a job's benchmark file says; empty where the job left none."""
+    """What a job's benchmark file says; empty where there is none or, with a warning, a bad one."""
     if not file.is_file():
         return []
-    with file.open(newline="", encoding="utf-8") as lines:
-        rows = list(csv.DictReader(lines, delimiter="\t"))
-    columns = ("s", "cpu_time", "max_rss")
-    found = [[_number(row, name) for name in columns] for row in rows]
+    try:
+        with file.open(newline="", encoding="utf-8") as lines:
+            rows = list(csv.DictReader(lines, delimiter="\t"))
+        columns = ("s", "cpu_time", "max_rss")
+        found = [[_number(row, name) for name in columns] for row in rows]
+    except (OSError, ValueError, csv.Error):
+        warn_once(f"{file}: damaged; what its job took is not known")
+        return []
     return [Cost(seconds, cpu, 1, memory) for seconds, cpu, memory in found]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from hdattn import configuration, configuration_files, run_section
+from hdattn import configuration, configuration_files, published, run_section
 from hdattn import figures as figure_modules
 from hdattn.catalogue import FIGURES, Catalogue, FigureEntry, with_inputs
 from hdattn.configuration_files import FILES, read_files
@@ -74,8 +74,9 @@ def broken_figures() -> list[str]:
 def list_scale(
     directory: Path, scale: str | None, names: str = "all", *, times: bool
 ) -> dict[str, Any]:
-    """Figures of one scale: ``name, model, title, made, files`` and, with ``times``, ``seconds``.
+    """Figures of one scale: ``name, model, title, made, files, problems``, with times ``seconds``.
 
+    ``problems`` are files that are not as they were drawn (:mod:`hdattn.published`).
     The seconds of a figure add up the wall time of its jobs; jobs that figures share count for
     each of them, and once in the total. None for a figure that is not made, or left no time.
     """
@@ -85,6 +86,15 @@ def list_scale(
     if times:
         result["seconds"] = _total_seconds(directory, catalogue.figures.values())
     return result
+
+
+def damaged_figures(directory: Path) -> list[tuple[Path, str]]:
+    """Figures at any scale whose files are not as they were drawn, with what is wrong."""
+    shown = sorted((directory / FIGURES).glob("*/*head/*.png"))
+    shown += sorted((directory / FIGURES).glob("*/*head/*.json"))
+    stems = dict.fromkeys(path.with_suffix("") for path in shown)
+    found = ((stem, published.problems(stem)) for stem in stems)
+    return [(stem, ", ".join(problems)) for stem, problems in found if problems]
 
 
 def expected_files(directory: Path) -> set[str]:
@@ -129,6 +139,7 @@ def _scale_row(directory: Path, entry: FigureEntry, times: bool) -> dict[str, An
         "title": entry.title,
         "made": made,
         "files": [str(directory / f"{entry.stem}.{e}") for e in ENDINGS] if made else [],
+        "problems": published.problems(directory / entry.stem),
     }
     return row | (
         {"seconds": _total_seconds(directory, [entry]) if made else None} if times else {}

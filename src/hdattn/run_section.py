@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic.functional_validators import BeforeValidator
 
 from hdattn import figures as figure_modules
-from hdattn import overview
+from hdattn import overview, style_sheet
 from hdattn.canonical import digest
 from hdattn.fields import NonNegative, Positive, Strict, Whole, physics, size
 
@@ -65,9 +66,13 @@ def _formats(value: Any) -> Any:
 
 
 def _style_sheet(value: Any) -> Any:
-    if value is None or (isinstance(value, str) and Path(value).is_file()):
+    if value is None:
         return value
-    raise ValueError(f"there is no file {value!r}; give the path of an .mplstyle file")
+    if not isinstance(value, str) or not os.path.isfile(value):
+        raise ValueError(f"there is no file {value!r}; give the path of an .mplstyle file")
+    if why := style_sheet.problem(value):
+        raise ValueError(why)
+    return value
 
 
 class Run(Strict):

@@ -39,7 +39,9 @@ LOOK = canonical_json(configuration.run.look())
 SHEET = configuration.run.style_sheet_digest()
 MORE_FORMATS = [f for f in configuration.run.figure_formats if f not in ("pdf", "png")]
 SCAN_FILES = ("csv", "h5", "png")
+PUBLISHED = ("pdf", "png", "csv", "drawn.csv", "json", "validation.csv")
 VALIDATION = f"{FIGURES}/{SCALE}/validation.csv"
+VALIDATION_DIGEST = f"{FIGURES}/{SCALE}/validation.json"
 VALIDATED = f"{FIGURES}/{SCALE}/.validated"
 OVERVIEW = f"{FIGURES}/{SCALE}/{overview.NAME}" if overview.is_among(catalogue.figures) else ""
 
@@ -101,15 +103,23 @@ def bundle_of(wildcards):
     return None if workflow.local_exec or len(job.members) == 1 else job.name
 
 
+def kept(path):
+    """A file that stays, as it is, where the job that draws it anew fails.
+
+    Not so the JSON file beside it: a figure without is drawn anew by the next run.
+    """
+    return update(path) if Path(path).exists() else path
+
+
 def files_of(*entries):
-    """Figures, their numbers, and the experiments they draw."""
-    figures = [f"{e.stem}.{ending}" for e in entries for ending in ("pdf", "png", "csv")]
+    """Figures, what lies beside them, and the experiments they draw."""
+    figures = [f"{e.stem}.{ending}" for e in entries for ending in PUBLISHED]
     return figures + [cached(e) for entry in entries for e in entry.direct()]
 
 
 def files_of_overview():
     """The overview, where the figures that it shows are all selected."""
-    return [f"{OVERVIEW}.{ending}" for ending in ("pdf", "png", "csv")] if OVERVIEW else []
+    return [f"{OVERVIEW}.{ending}" for ending in PUBLISHED[:-1]] if OVERVIEW else []
 
 
 def files_of_family(model):

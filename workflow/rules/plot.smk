@@ -2,7 +2,8 @@
 # Needs the experiments of the figure; makes results/figures/<scale>/<model>/<name>.{pdf,png,csv},
 # .drawn.csv, .validation.csv and .json (what it was made from).
 # overview: a panel per result of both papers, where the figures that it shows are all selected.
-# Needs their CSV files; makes results/figures/<scale>/overview.{pdf,png,csv,drawn.csv}.
+# Needs their CSV files; makes results/figures/<scale>/overview.{pdf,png,csv,drawn.csv,json}.
+# What is published stays where a figure cannot be drawn anew.
 
 
 for entry in catalogue.figures.values():
@@ -13,18 +14,18 @@ for entry in catalogue.figures.values():
         input:
             [cached(experiment) for experiment in entry.direct()],
         output:
-            pdf=f"{entry.stem}.pdf",
+            pdf=kept(f"{entry.stem}.pdf"),
             png=report(
-                f"{entry.stem}.png",
+                kept(f"{entry.stem}.png"),
                 caption=f"../report/{entry.name}.rst",
                 category=entry.model,
                 labels={"figure": entry.name, "shows": entry.title},
             ),
-            csv=f"{entry.stem}.csv",
-            drawn=f"{entry.stem}.drawn.csv",
+            csv=kept(f"{entry.stem}.csv"),
+            drawn=kept(f"{entry.stem}.drawn.csv"),
             details=f"{entry.stem}.json",
-            validation=f"{entry.stem}.validation.csv",
-            more=[f"{entry.stem}.{ending}" for ending in MORE_FORMATS],
+            validation=kept(f"{entry.stem}.validation.csv"),
+            more=[kept(f"{entry.stem}.{ending}") for ending in MORE_FORMATS],
         log:
             f"results/logs/plot/{SCALE}/{entry.name}.log",
         benchmark:
@@ -54,16 +55,17 @@ if OVERVIEW:
         input:
             [f"{catalogue.figures[name].stem}.csv" for name in overview.FIGURES],
         output:
-            pdf=f"{OVERVIEW}.pdf",
+            pdf=kept(f"{OVERVIEW}.pdf"),
             png=report(
-                f"{OVERVIEW}.png",
+                kept(f"{OVERVIEW}.png"),
                 caption="../report/overview.rst",
                 category="overview",
                 labels={"figure": "overview", "shows": "A panel per result"},
             ),
-            csv=f"{OVERVIEW}.csv",
-            drawn=f"{OVERVIEW}.drawn.csv",
-            more=[f"{OVERVIEW}.{ending}" for ending in MORE_FORMATS],
+            csv=kept(f"{OVERVIEW}.csv"),
+            drawn=kept(f"{OVERVIEW}.drawn.csv"),
+            details=f"{OVERVIEW}.json",
+            more=[kept(f"{OVERVIEW}.{ending}") for ending in MORE_FORMATS],
         log:
             f"results/logs/plot/{SCALE}/overview.log",
         benchmark:

@@ -1,16 +1,18 @@
 # validate: every theory point against its simulation.
-# Needs the figures' validation parts; makes results/figures/<scale>/validation.csv.
+# Needs the figures' validation parts; makes results/figures/<scale>/validation.csv, and
+# validation.json (its SHA-256).
 
 
 rule validation_table:
     input:
         [f"{entry.stem}.validation.csv" for entry in catalogue.figures.values()],
     output:
-        report(
+        table=report(
             VALIDATION,
             caption="../report/validation.rst",
             category="validation",
         ),
+        details=VALIDATION_DIGEST,
     log:
         f"results/logs/validation/{SCALE}.log",
     conda:
@@ -20,7 +22,7 @@ rule validation_table:
         code=plot_digest("validation"),
     shell:
         'python "$HDATTN_SCRIPTS"/validation_table.py {params.folder:q}'
-        " --output {output:q} 2> {log:q}"
+        " --output {output.table:q} 2> {log:q}"
 
 
 rule validate:

@@ -10,6 +10,8 @@ from typing import Any
 
 import click
 
+from hdattn.notices import warn as warn  # what else the commands print
+
 _ROWS = 24  # of a table; JSON has them all
 
 
@@ -32,11 +34,6 @@ def emit(
     hidden = {*columns, *only_json}
     single = {name: value for name, value in values.items() if name not in hidden}
     click.echo("\n".join([*_lines(single), *_table({name: values[name] for name in columns})]))
-
-
-def warn(message: str) -> None:
-    """One line on stderr: ``hdattn: warning: ...``."""
-    click.echo(f"hdattn: warning: {message}", err=True)
 
 
 def progress(items: Sequence[Any], label: str) -> Iterator[Any]:

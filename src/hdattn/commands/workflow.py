@@ -96,13 +96,13 @@ def show(as_json: bool, files: tuple[Path, ...]) -> None:
 @directory_option
 @as_json
 def check(as_json: bool, remove_bad: bool, full: bool, directory: Path) -> int:
-    """Verify the whole cache.
+    """Verify the whole cache, and the files of figures.
 
     A line for each bad, stale or orphaned file; exit status 1 where a bad one is left. Stale is
     what other physics code than today's made, orphaned what no configured figure asks for. What
     lies outside the folders of results (misplaced, links) is named and left alone.
     """
-    from hdattn import cache_check
+    from hdattn import cache_check, project
     from hdattn.catalogue import CACHE
 
     _require_project(directory)
@@ -110,13 +110,16 @@ def check(as_json: bool, remove_bad: bool, full: bool, directory: Path) -> int:
         directory / CACHE, expected=_expected(directory), incremental=not full
     )
     removed = cache_check.remove_bad(report) if remove_bad else []
+    figures = project.damaged_figures(directory)
     if as_json:
-        emit(_check_values(report, removed), as_json)
+        shown = [{"path": str(stem), "problem": problem} for stem, problem in figures]
+        emit(_check_values(report, removed) | {"figures": shown}, as_json)
     else:
         gone = {True: "set aside", False: "removed"}
         done = [f"{gone[path in report.misnamed]}: {path}" for path in removed]
-        click.echo("\n".join([*report.lines(), *done]))
-    return 0 if report.ok or remove_bad else 1
+        drawn = [f"figure: {stem}: {why}; the next run makes it anew" for stem, why in figures]
+        click.echo("\n".join([*drawn, *report.lines(), *done]))
+    return 0 if (report.ok and not figures) or remove_bad else 1
 
 
 COMMANDS = [
@@ -179,7 +182,8 @@ def _print_scale(values: dict[str, Any]) -> None:
     rows = [head]
     for row in values["figures"]:
         seconds = [_seconds(row["seconds"])] if timed else []
-        rows.append([row["name"], text(row["made"]), *seconds, " ".join(row["files"])])
+        files = ", ".join(row["problems"]) or " ".join(row["files"])
+        rows.append([row["name"], text(row["made"]), *seconds, files])
     _print_rows(rows)
     if timed:
         click.echo(f"scale {values['scale']}: {_seconds(values['seconds'])} s of jobs in all")

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hdattn import catalogue
+from hdattn import catalogue, published
 from hdattn import figures as figure_modules
+from hdattn.errors import UserError
 from hdattn.experiment import Experiment
 from hdattn.fields import Strict
 from hdattn.figures.drawing import Drawing
+from hdattn.notices import warn_once
 from hdattn.several import Part, file_of
 
-ENDING = ".json"
+ENDING = published.ENDING
+_SHAPE = {"experiments": dict, "inputs": list, "flagged": list, "overlaps": list}
 
 
 def write(
@@ -25,10 +27,12 @@ def write(
     experiments: Mapping[str, Sequence[Experiment | Part]],
     drawing: Drawing,
     crowded: Sequence[str] = (),
+    endings: Sequence[str] = (),
 ) -> None:
     """Write ``stem.json``: parameters, files of the cache by role and behind them, flagged points.
 
-    ``crowded`` are lines about labels that overlap (:mod:`hdattn.figures.overlaps`).
+    ``crowded`` are lines about labels that overlap (:mod:`hdattn.figures.overlaps`), ``endings``
+    those of the figure's files, whose SHA-256 it holds (:mod:`hdattn.published`).
 
     Nothing in it depends on time or place, so that it is the same whenever the figure is.
     """
@@ -47,14 +51,23 @@ def write(
         "flagged": drawing.flagged,
         "overlaps": list(crowded),
     }
-    text = json.dumps(content, indent=1, ensure_ascii=False)
-    stem.with_name(f"{stem.name}{ENDING}").write_text(text + "\n", encoding="utf-8")
+    published.write(stem, content, endings)
 
 
 def read(stem: Path) -> dict[str, Any] | None:
-    """Contents of ``stem.json``; None where a version without such files drew the figure."""
-    path = stem.with_name(f"{stem.name}{ENDING}")
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+    """Contents of ``stem.json``; None where there is none or, with a warning, a damaged one."""
+    try:
+        content = published.read(stem)
+    except UserError as error:
+        warn_once(f"{error}; the next run draws the figure anew")
+        return None
+    wrong = content and [
+        k for k, kind in _SHAPE.items() if not isinstance(content.get(k, kind()), kind)
+    ]
+    if wrong:
+        warn_once(f"{stem}{ENDING}: damaged at {wrong[0]!r}; remove it and run again")
+        return None
+    return content
 
 
 def _paths(experiments: Sequence[Experiment] | Mapping[Experiment, None]) -> list[str]:

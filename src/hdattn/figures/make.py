@@ -25,8 +25,8 @@ def make_figure(
     Writes ``stem.pdf`` and ``stem.png`` (or the formats of ``look``), ``stem.csv`` (the
     numbers drawn, by name), ``stem.drawn.csv`` (everything in the panels, as it stands there),
     ``stem.validation.csv`` (theory against simulation) and ``stem.json`` (what it was made from,
-    flagged points, labels that overlap). Raises ``CacheError`` for a file of the cache that
-    cannot be trusted, ``UserError`` where the file system refuses.
+    flagged points, labels that overlap, SHA-256 of the files). Raises ``CacheError`` for a file of
+    the cache that cannot be trusted, ``UserError`` where the file system refuses.
     """
     look = look or Look()
     experiments = catalogue.experiments_of(name, section, seed)
@@ -43,7 +43,8 @@ def make_figure(
         style.write_csv(stem.with_name(f"{stem.name}{drawn.ENDING}"), shown)
         part = stem.with_name(f"{stem.name}{validation.PART_ENDING}")
         validation.write(part, drawing.validation)
-        details.write(stem, name, section, seed, experiments, drawing, crowded)
+        endings = [*(f".{f}" for f in look.formats), ".csv", drawn.ENDING, validation.PART_ENDING]
+        details.write(stem, name, section, seed, experiments, drawing, crowded, endings)
     return drawing
 
 

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from hdattn.figures.style import write_csv
+from hdattn.notices import warn_once
 
 COLUMNS = (
     "figure",
@@ -131,16 +132,31 @@ def allowance_constants(
 
 
 def collect(folder: Path) -> list[dict[str, Any]]:
-    """Rows of all figures below ``folder`` (a scale, or one family), in alphabetical order."""
+    """Rows of all figures below ``folder`` (a scale, or one family), in alphabetical order.
+
+    A damaged file has no rows, and is told of in a warning.
+    """
     parts = sorted(folder.rglob(f"*{PART_ENDING}"), key=lambda path: path.name)
     return [parsed for part in parts for parsed in _read(part)]
 
 
-def _read(part: Path) -> Iterable[dict[str, Any]]:
-    with part.open(newline="", encoding="utf-8") as file:
-        for line in csv.DictReader(file):
-            numbers = {key: float(line[key]) for key in COLUMNS[3:9]}
-            yield {**line, **numbers, "instances": int(line["instances"])}
+def _read(part: Path) -> list[dict[str, Any]]:
+    try:
+        with part.open(newline="", encoding="utf-8") as file:
+            reader = csv.DictReader(file)
+            if tuple(reader.fieldnames or ()) != COLUMNS:
+                raise ValueError("other columns")
+            return [_parsed(line) for line in reader]
+    except (OSError, ValueError, TypeError, csv.Error):
+        warn_once(f"{part}: damaged, and left out; the next run of its figure makes it anew")
+        return []
+
+
+def _parsed(line: Mapping[str, Any]) -> dict[str, Any]:
+    if None in line.values():
+        raise ValueError("a row is cut off")
+    numbers = {key: float(line[key]) for key in COLUMNS[3:9]}
+    return {**line, **numbers, "instances": int(line["instances"])}
 
 
 def write(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:

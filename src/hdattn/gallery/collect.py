@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hdattn import figures as figure_modules
+from hdattn import published
 from hdattn.catalogue import CACHE
 from hdattn.figures import details, drawn, validation
 from hdattn.job_costs import Cost, job_costs
@@ -34,6 +35,7 @@ class Page:
     parameters: its section; None where the figure's version left no JSON file.
     experiments: paths in the cache by role; those behind them are in ``inputs``.
     provenance: what the results say about their origin, a list of distinct values each.
+    problems: files that are not as they were drawn.
     overlaps: labels that lie upon others or are cut off, legends upon data.
     costs: of all its jobs that left a benchmark file, by the rule that ran them.
     """
@@ -50,6 +52,7 @@ class Page:
     provenance: dict[str, list[str]] = field(default_factory=dict)
     flagged: list[str] = field(default_factory=list)
     overlaps: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
     validation: list[dict[str, Any]] = field(default_factory=list)
     costs: dict[str, Cost] = field(default_factory=dict)
 
@@ -95,6 +98,7 @@ def _page(directory: Path, stem: Path, rows: list[dict[str, Any]]) -> Page:
         found.get("inputs", []),
         flagged=found.get("flagged", []),
         overlaps=found.get("overlaps", []),
+        problems=published.problems(stem),
         validation=rows,
     )
     cache = directory / CACHE

@@ -55,6 +55,7 @@ def article(page: Page, folder: Path, directory: Path, caption_html: str) -> str
         f'<a href="{target}"><img loading="lazy" src="{image}" alt="{escape(page.title)}"></a>',
         caption_html,
         f'<p class="files">{files}</p>',
+        _details("Files not as they were drawn", str(len(page.problems)), bullets(page.problems)),
         _details("Validation", _verdict_line(verdicts), validation_table(page.validation)),
         _details("Flagged points", str(len(page.flagged)), bullets(page.flagged)),
         _details("Crowded labels", str(len(page.overlaps)), bullets(page.overlaps)),

@@ -60,7 +60,7 @@ def _summary(page: Page) -> str:
     parts += [f"{len(page.flagged)} flagged"] if page.flagged else []
     crowded = len(page.overlaps)
     parts += [f"{crowded} label{'s' * (crowded > 1)} crowded"] if crowded else []
-    return ", ".join([*parts, markup.cost(page)])
+    return ", ".join([*parts, *page.problems, markup.cost(page)])
 
 
 def _scales(directory: Path) -> list[str]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hdattn import published
 from hdattn.errors import UserError
 from hdattn.figures import drawn, style
 from hdattn.figures.look import Look
-from hdattn.overview import PANELS, multihead, singlehead
+from hdattn.overview import NAME, PANELS, multihead, singlehead
 from hdattn.overview.numbers import Numbers
 from hdattn.overview.panel import Panel
 
@@ -25,9 +26,9 @@ _DRAW = {"multihead": multihead, "singlehead": singlehead}
 def make_overview(folder: Path, stem: Path, look: Look | None = None) -> list[dict[str, Any]]:
     """Draw the overview of the figures in ``folder``, that of a scale, and write its files.
 
-    Writes ``stem.pdf`` and ``stem.png`` (or the formats of ``look``), ``stem.csv`` and
-    ``stem.drawn.csv``; returns the rows of the former. Raises ``UserError`` where a figure's
-    numbers are not there.
+    Writes ``stem.pdf`` and ``stem.png`` (or the formats of ``look``), ``stem.csv``,
+    ``stem.drawn.csv`` and ``stem.json`` (the SHA-256 of the others); returns the rows of the
+    first CSV. Raises ``UserError`` where a figure's numbers are not there.
     """
     look = look or Look()
     with style.context(look.style_sheet, _SMALL):
@@ -38,6 +39,8 @@ def make_overview(folder: Path, stem: Path, look: Look | None = None) -> list[di
         shown = drawn.rows(figure)
     style.write_csv(stem.with_name(f"{stem.name}.csv"), rows)
     style.write_csv(stem.with_name(f"{stem.name}{drawn.ENDING}"), shown)
+    endings = [*(f".{ending}" for ending in look.formats), ".csv", drawn.ENDING]
+    published.write(stem, {"name": NAME}, endings)
     return rows
 
 
