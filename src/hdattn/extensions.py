@@ -1,12 +1,14 @@
 """Activations and priors that users add: modules of ``hdattn/<model>/extensions/``.
 
 A module is named as what it registers and is imported when that name is asked for, so that one
-unfinished extension disturbs nothing else. Only modules in that folder are ever imported; a name
-in the configuration or on the command line cannot point anywhere else.
+unfinished extension disturbs nothing else; an activation is checked then. Only modules in that
+folder are ever imported; a name in the configuration or on the command line cannot point anywhere
+else.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import pkgutil
 from collections.abc import Mapping
@@ -22,15 +24,19 @@ def names(model: str) -> list[str]:
 
 def find(model: str, registry: Mapping[str, Any], name: Any) -> Any:
     """Entry ``name`` of ``registry``, after importing the extension of that name; or None."""
-    if isinstance(name, str) and name not in registry and name in names(model):
+    if not isinstance(name, str):
+        return None
+    if name not in registry and name in names(model):
         _load(model, name)
-    return registry.get(name) if isinstance(name, str) else None
+    _check(model, registry.get(name))
+    return registry.get(name)
 
 
 def known(model: str, registry: Mapping[str, Any]) -> list[str]:
-    """Names in ``registry`` once all extensions are imported."""
+    """Names in ``registry`` once all extensions that can be are imported."""
     for name in names(model):
-        _load(model, name)
+        with contextlib.suppress(UserError):
+            _load(model, name)
     return sorted(registry)
 
 
@@ -50,6 +56,20 @@ def _load(model: str, name: str) -> None:
         importlib.import_module(module)
     except UserError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         problem = f"cannot be imported ({type(error).__name__}: {error}); mend it, or take it away"
         raise UserError(f"{module.replace('.', '/')}.py: {problem}") from error
+
+
+_SOUND: dict[int, Any] = {}  # activations of extensions that were checked, by their ids
+
+
+def _check(model: str, entry: Any) -> None:
+    """Refuse an activation of an extension that is none; those of the library are tested."""
+    module = type(entry).__module__
+    if not module.startswith(f"hdattn.{model}.extensions.") or id(entry) in _SOUND:
+        return
+    from hdattn.activation_check import check_activation  # which imports numpy
+
+    check_activation(entry, f"{module.replace('.', '/')}.py")
+    _SOUND[id(entry)] = entry

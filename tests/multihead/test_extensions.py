@@ -209,3 +209,105 @@ def test_a_name_is_taken_once():
 
             def attention(self, chi, b=0.0, c=1.0):
                 return chi.mean(axis=0)
+
+
+def changed(*pairs, source=None):
+    """Source of an activation with a hand-written derivative, changed."""
+    text = source or WRITTEN
+    for old, new in pairs:
+        assert old in text
+        text = text.replace(old, new)
+    return text
+
+
+WRITTEN = """
+import numpy as np
+
+from hdattn.multihead.activation_base import Activation, per_head
+from hdattn.multihead.activations import register
+
+
+@register
+class Gates(Activation):
+    name = "gates"
+    has_b = True
+    has_c = True
+
+    def attention(self, chi, b=0.0, c=1.0):
+        return c * self.gates(chi, b).mean(axis=0)
+
+    def gates(self, chi, b):
+        return 1 / (1 + np.exp(-chi - per_head(b, chi)))
+
+    def forward(self, chi, b=0.0, c=1.0):
+        gates = self.gates(chi, b)
+        return c * gates.mean(axis=0), gates
+
+    def pullback(self, gates, attention, c, e):
+        d = gates * (1 - gates) * (e * (c / len(gates)))
+        return d, d.sum(axis=1), (e * gates.mean(axis=0)).sum(axis=0)
+"""
+BODY = "return c * self.gates(chi, b).mean(axis=0)"
+TRIPLE = "return d, d.sum(axis=1), (e * gates.mean(axis=0)).sum(axis=0)"
+
+
+def test_a_sound_derivative_passes(added):
+    added("gates", WRITTEN)
+    assert get_activation("gates") is get_activation("gates")
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (
+            (BODY, "return c * self.gates(chi, b)"),
+            "attention has shape (3, 4, 2, 5), not",
+        ),
+        ((BODY, "return 1.0"), "attention is no array but a float"),
+        ((BODY, "return chi.mean(axis=0) * np.nan"), "attention is not finite"),
+        ((BODY, "return chi.mean(axis=0) / 0"), "attention is not finite"),
+        ((BODY, "raise KeyError('a')"), "attention fails (KeyError: 'a')"),
+        (
+            ("chi, b=0.0, c=1.0):\n        return c", "chi):\n        return 1"),
+            "attention fails",
+        ),
+        ((BODY, f"chi += 1; {BODY}"), "attention changes the scores"),
+        ((BODY, f"{BODY} + chi.mean()"), "attention of a sample depends on the others"),
+        ((BODY, BODY.replace("c * ", "c**2 * ")), "attention is not linear in c"),
+        (("per_head(b, chi)", "np.reshape(b, (3, 1, 1, 1))"), "attention fails (ValueError"),
+        (("mean(axis=0), gates\n", "mean(axis=0)\n"), "forward returns no pair"),
+        (("return c * gates", "return 2 * gates"), "the attention of forward is off by"),
+        (("d = gates", "d = -gates"), "dl/dchi of pullback is off by"),
+        ((TRIPLE, "return d"), "pullback returns no triple"),
+        ((TRIPLE, TRIPLE.replace("d.sum(axis=1)", "d")), "dl/db of pullback has shape"),
+        ((TRIPLE, TRIPLE.replace("d.sum(axis=1)", "None")), "dl/db of pullback is no array"),
+        ((TRIPLE, TRIPLE.replace("(e * gates", "2 * (e * gates")), "dl/dc of pullback is off by"),
+        (("has_c = True", "has_c = False"), "pullback returns dl/dc of a parameter that there is"),
+        (("d = gates", "d = self.nothing * gates"), "pullback fails (AttributeError"),
+    ],
+)
+def test_what_is_wrong_with_an_activation_is_one_line(added, command, change, problem):
+    added("gates", changed(change))
+    line = "multihead flow --activation gates --mean 0.8,0 --std 0,2 --tau 1"
+    for _ in range(2):  # it is no sounder when asked for again
+        status, out, err = command(line)
+        assert (status, out, err.count("\n")) == (2, "", 1)
+        assert "hdattn/multihead/extensions/gates.py: " in err and problem in err, err
+
+
+def test_an_extension_that_leaves_ends_nothing(added, command):
+    added("leaves", "import sys\n\nsys.exit(3)")
+    line = "multihead loss --mean 0.8,0 --std 0,2 --m [[1,1]] --activation"
+    status, _, err = command(f"{line} leaves")
+    assert status == 2 and "leaves.py: cannot be imported (SystemExit: 3)" in err
+    status, _, err = command(f"{line} softmaxx")
+    assert status == 2 and "'softmaxx' is unknown; choose one of bayes, softmax" in err
+
+
+def test_a_loss_that_is_not_finite_is_not_solved(added, command):
+    added("gates", changed((BODY, f"{BODY} + np.where(abs(chi).max() > 20, np.nan, 0.0)")))
+    line = "multihead loss --activation gates --mean 0.8,0 --std 0,2 --m"
+    assert command(f"{line} [[1,1]]")[0] == 0
+    status, out, err = command(f"{line} [[90,90]] --json")
+    assert (status, json.loads(out)["loss"]) == (1, None)
+    assert "not converged: the loss is not finite" in err

@@ -20,7 +20,7 @@ from hdattn.commands.multihead_options import (
 )
 from hdattn.commands.multihead_pruning import pruning
 from hdattn.commands.multihead_stability import stability
-from hdattn.commands.output import emit, warn
+from hdattn.commands.output import emit, solved, warn
 from hdattn.commands.parsing import Command, as_json, option, refuse, unwanted
 from hdattn.commands.values import COUNT, MATRIX
 from hdattn.errors import UserError
@@ -38,7 +38,7 @@ def multihead() -> None:
 @point_options
 @option("--r", type=MATRIX, help="Products r_hh' = k_h . k_h'; without it r = m m^T.")
 @as_json
-def loss(as_json: bool, **values: Any) -> None:
+def loss(as_json: bool, **values: Any) -> int:
     """Population loss at given order parameters.
 
     By quadrature, with an estimate of its error; on Sobol points where there is no quadrature.
@@ -57,6 +57,7 @@ def loss(as_json: bool, **values: Any) -> None:
         warn("no quadrature for these heads: the loss is a mean over independent Sobol points")
     values = {"loss": result.value, "loss_error": result.error, "error": result.error}
     emit(values, as_json, only_json=("error",))
+    return solved(True, result.value)
 
 
 @multihead.command(cls=Command)
@@ -94,13 +95,12 @@ def flow(as_json: bool, **values: Any) -> int:
     problem = FlowProblem(
         values["activation"], values["tokens"], prior, m, r, gamma=values["gamma"]
     )
-    solved = solve_flow(problem, _times(values))
-    trajectory = {name: getattr(solved, name) for name in ("tau", "m", "r", "b", "c", "loss")}
+    found = solve_flow(problem, _times(values))
+    trajectory = {name: getattr(found, name) for name in ("tau", "m", "r", "b", "c", "loss")}
     emit(trajectory, as_json, columns=("tau", "loss", "m"), only_json=("r", "b", "c"))
-    if solved.converged:
-        return 0
-    warn(f"not converged: the integration stopped at tau = {solved.tau[-1]:g}")
-    return 1
+    if not found.converged:
+        warn(f"not converged: the integration stopped at tau = {found.tau[-1]:g}")
+    return solved(found.converged, found.loss)
 
 
 @multihead.command(cls=Command)

@@ -12,7 +12,7 @@ from hdattn.commands.multihead_options import (
     prior_options,
     say_if_sampled,
 )
-from hdattn.commands.output import emit, warn
+from hdattn.commands.output import emit, solved, warn
 from hdattn.commands.parsing import Command, as_json, option
 from hdattn.commands.values import COUNT, HEADS, WHOLE
 
@@ -45,4 +45,4 @@ def optimum(as_json: bool, **values: Any) -> int:
         warn(message)
     say_if_sampled(values["activation"])
     emit({name: getattr(best, name) for name in ("loss", "loss_error", "m", "b", "c")}, as_json)
-    return 0 if best.converged else 1
+    return solved(best.converged, best.loss)

@@ -36,6 +36,20 @@ def emit(
     click.echo("\n".join([*_lines(single), *_table({name: values[name] for name in columns})]))
 
 
+def warn(message: str) -> None:
+    """One line on stderr: ``hdattn: warning: ...``."""
+    click.echo(f"hdattn: warning: {message}", err=True)
+
+
+def solved(converged: bool, loss: Any) -> int:
+    """Exit status of what has this loss; 1 with a warning where it is not finite."""
+    found = plain(loss)
+    if None in (found if isinstance(found, list) else [found]):
+        warn("not converged: the loss is not finite")
+        return 1
+    return 0 if converged else 1
+
+
 def progress(items: Sequence[Any], label: str) -> Iterator[Any]:
     """``items`` one by one, with a bar on stderr where that is a terminal."""
     if not sys.stderr.isatty():
