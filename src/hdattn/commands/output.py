@@ -36,11 +36,6 @@ def emit(
     click.echo("\n".join([*_lines(single), *_table({name: values[name] for name in columns})]))
 
 
-def warn(message: str) -> None:
-    """One line on stderr: ``hdattn: warning: ...``."""
-    click.echo(f"hdattn: warning: {message}", err=True)
-
-
 def solved(converged: bool, loss: Any) -> int:
     """Exit status of what has this loss; 1 with a warning where it is not finite."""
     found = plain(loss)
