@@ -1,6 +1,8 @@
 """What lies beside a figure tells whether its files are as they were drawn."""
 
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -139,6 +141,60 @@ def test_the_commands_say_so_too(folder, command):
     assert command("check")[0] == 0
 
 
+# --- a figure that cannot be drawn anew -----------------------------------------------------
+
+# The rule of a figure as it stands, on names that it takes from other rules.
+SNAKEFILE = """
+import sys
+from types import SimpleNamespace
+sys.path.insert(0, {workflow!r})
+from kept import kept
+entry = SimpleNamespace(
+    name="rank", stem="figures/rank", model="singlehead", title="", section_json="{{}}", direct=list
+)
+catalogue = SimpleNamespace(figures={{"rank": entry}}, run=SimpleNamespace(seed=0))
+plot_digest = lambda name: config["code"]
+stem_of = "figures/rank"
+SCALE, LOOK, SHEET, OVERVIEW, MORE_FORMATS = "smoke", "", "", "", ["svg"]
+include: {rules!r}
+rule all:
+    default_target: True
+    input: rules.rank.output
+"""
+SCRIPT = """
+import os, sys
+for ending in ("pdf", "png", "csv", "drawn.csv", "validation.csv", "svg", "json"):
+    with open(f"figures/rank.{ending}", "w") as file:
+        file.write(os.environ["WORDS"])
+    if os.environ["WORDS"] == "broken" and ending == "csv":
+        sys.exit(1)
+"""
+
+
+def draw(folder, words, code):
+    """Run the rule: its script writes ``words`` into each file; ``broken`` ends it halfway."""
+    environment = {**os.environ, "HDATTN_SCRIPTS": str(folder), "WORDS": words}
+    environment["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    command = [sys.executable, "-m", "snakemake", "--cores", "1", "--config", f"code={code}"]
+    run = subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=False)
+    found = {path.name: path.read_text() for path in (folder / "figures").iterdir()}
+    return run.returncode, found
+
+
+def test_a_figure_that_cannot_be_drawn_anew_stays_and_is_tried_again(tmp_path):
+    workflow = ROOT / "workflow"
+    names = {"workflow": str(workflow), "rules": str(workflow / "rules/plot.smk")}
+    (tmp_path / "Snakefile").write_text(SNAKEFILE.format(**names))
+    (tmp_path / "plot.py").write_text(SCRIPT)
+    endings = ("pdf", "png", "csv", "drawn.csv", "validation.csv", "svg", "json")
+    first = {f"rank.{ending}": "first" for ending in endings}
+    assert draw(tmp_path, "first", "one") == (0, first)
+    published = {name: words for name, words in first.items() if name != "rank.json"}
+    assert draw(tmp_path, "broken", "two") == (1, published)
+    # Snakemake itself takes the files that it restored for those of the code that failed.
+    assert draw(tmp_path, "second", "two") == (0, dict.fromkeys(first, "second"))
+
+
 # --- the end of a run -----------------------------------------------------------------------
 
 
@@ -178,4 +234,16 @@ def test_the_summary_has_no_older_numbers_of_a_figure_that_failed(monkeypatch):
         "heads",
         "rank: not made in this run (older figure kept)",
         "staging: not made in this run",
+    ]
+
+
+def test_a_failed_run_does_not_sum_up_older_figures(folder, configured, capsys, monkeypatch):
+    pages = {FOLDER / "index.html": [SimpleNamespace(name="rank")]}
+    monkeypatch.setattr(finish.gallery, "write_gallery", lambda *_: pages)
+    jobs = [SimpleNamespace(rule=SimpleNamespace(name=name)) for name in ("train", "rank", "all")]
+    workflow = SimpleNamespace(dag=SimpleNamespace(needrun_jobs=lambda: jobs))
+    finish.finish(ROOT, configured, workflow)
+    assert capsys.readouterr().err.splitlines() == [
+        "rank: not made in this run (older figure kept)",
+        f"gallery: {FOLDER}/index.html",
     ]

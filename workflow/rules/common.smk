@@ -7,6 +7,7 @@ from hdattn.canonical import canonical_json
 from hdattn.catalogue import CACHE, FIGURES, Catalogue
 from hdattn.cost import limits
 from hdattn.figures.code import overview_digest, plot_digest, scan_digest
+from kept import kept
 
 try:
     configuration = startup.load_configuration(config, workflow.configfiles)
@@ -101,14 +102,6 @@ def bundle_of(wildcards):
     """Name of the bundle that a cluster gets a short job in; none for a long one, and here."""
     job = catalogue.job_of(experiment_of(wildcards))
     return None if workflow.local_exec or len(job.members) == 1 else job.name
-
-
-def kept(path):
-    """A file that stays, as it is, where the job that draws it anew fails.
-
-    Not so the JSON file beside it: a figure without is drawn anew by the next run.
-    """
-    return update(path) if Path(path).exists() else path
 
 
 def files_of(*entries):

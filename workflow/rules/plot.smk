@@ -3,7 +3,8 @@
 # .drawn.csv, .validation.csv and .json (what it was made from).
 # overview: a panel per result of both papers, where the figures that it shows are all selected.
 # Needs their CSV files; makes results/figures/<scale>/overview.{pdf,png,csv,drawn.csv,json}.
-# What is published stays where a figure cannot be drawn anew.
+# What is published stays where a figure cannot be drawn anew, all but the JSON file, by which the
+# next run sees that it must be.
 
 
 for entry in catalogue.figures.values():
