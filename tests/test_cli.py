@@ -10,6 +10,7 @@ import pytest
 
 from hdattn.commands import reference
 from hdattn.commands.output import progress
+from hdattn.errors import UserError
 
 SOLVE = "singlehead solve --alpha 1 --lam 0.1"
 PRIOR = "--tokens 5 --prior flip --mean 0.8,0 --std 0,2"
@@ -440,6 +441,22 @@ def test_an_optimum_that_did_not_converge_is_printed_with_status_1(command, monk
     assert "the descent stopped at a gradient of" in err
 
 
+@pytest.mark.parametrize(
+    ("library", "line", "warning"),
+    [
+        ("flow.solve_flow", "flow --tau 1e6", "tau = 1e+06 may take many minutes"),
+        ("optima.find_optimum", "optimum --heads 1000", "this takes about 12 minutes"),
+    ],
+)
+def test_what_takes_long_says_so_first(command, monkeypatch, library, line, warning):
+    def stopped(*_, **__):
+        raise UserError("stopped")
+
+    monkeypatch.setattr(f"hdattn.multihead.{library}", stopped)
+    _, _, err = command(f"multihead {line} --activation softmax {PRIOR}")
+    assert warning in err and err.endswith("stopped\n")
+
+
 @pytest.mark.parametrize("activation", ["softmax", "softmax1", "bayes"])
 @pytest.mark.parametrize(
     "prior",
@@ -567,6 +584,20 @@ BAD = [
     (f"{FLOW} --heads 1000 --tokens 50", ["lower --heads or --tokens"]),
     (f"{FLOW} --gamma -1", ["--gamma: -1 will not do"]),
     (f"{FLOW} --tau 0", ["--tau: 0 will not do"]),
+    (f"{FLOW} --tau 1e300", ["--tau: 1e300 will not do; give a finite number above 0 and of at"]),
+    (f"{FLOW} --gamma 1e300", ["--gamma: 1e300 will not do"]),
+    (f"{FLOW} --sigma 1e300", ["--sigma: 1e300 will not do"]),
+    (f"{FLOW} --tokens 1e9", ["--tokens: 1e9 will not do; give a whole number of at least 2"]),
+    (f"{SGD} --instances 1e9", ["--instances: 1e9 will not do"]),
+    (f"{SGD} --seed 1e30", ["--seed: 1e30 will not do; give a whole number"]),
+    (f"{OPTIMUM} {PRIOR} --starts 1e9", ["--starts: 1e9 will not do"]),
+    (f"{SOLVE} --tokens 1e9", ["--tokens: 1e9 will not do"]),
+    (f"{TRAIN} --instances 1e11", ["--instances: 1e11 will not do"]),
+    (f"{TRAIN} --beta 1e300", ["beta = 1e+300: give 0.001 to 1000"]),
+    (f"{TRAIN} --noise 1e300", ["noise = 1e+300: give 0 to 1e+06"]),
+    (f"{TRAIN} --beta0 1e200", ["beta0 = 1e+200: give 0.001 to 100"]),
+    (f"{TRAIN} --kappa 1e-9", ["kappa = 1e-09: give 0.0001 to 1000"]),
+    (f"{TRAIN} --lam 1e-300", ["lam = 1e-300: give 0, or 1e-10 to 1e+06"]),
     (f"{SGD} --gamma 0", ["--gamma: 0 will not do; give a finite number above 0"]),
     (f"{SGD} --tau 1 --gamma 1e4 --dim 50", ["less than one step, gamma B / D = 200"]),
     (f"{SGD} --dim 1", ["dim = 1 cannot hold 2 orthonormal spikes"]),

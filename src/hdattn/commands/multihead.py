@@ -22,9 +22,11 @@ from hdattn.commands.multihead_pruning import pruning
 from hdattn.commands.multihead_stability import stability
 from hdattn.commands.output import emit, solved, warn
 from hdattn.commands.parsing import Command, as_json, option, refuse, unwanted
-from hdattn.commands.values import COUNT, MATRIX
+from hdattn.commands.values import COUNT, INSTANCES, MATRIX
 from hdattn.errors import UserError
 from hdattn.memory import require_memory
+
+_PATIENT = 2e4  # time of a flow that takes well under a minute
 
 
 @click.group(no_args_is_help=False)
@@ -91,6 +93,8 @@ def flow(as_json: bool, **values: Any) -> int:
         refuse(unwanted(["seed", "sigma"], "--init-m says where to start"))
     heads = head_count(values)
     _require_sobol(values["tokens"] * (prior.dim_features + heads))
+    if values["tau"] > _PATIENT:
+        warn(f"a flow to tau = {values['tau']:g} may take many minutes; --tau 1e4 takes less")
     m, r = _flow_start(values, heads, prior.dim_features)
     problem = FlowProblem(
         values["activation"], values["tokens"], prior, m, r, gamma=values["gamma"]
@@ -107,7 +111,9 @@ def flow(as_json: bool, **values: Any) -> int:
 @activation_option
 @prior_options
 @start_options(dim=1000, gamma=0.25)
-@option("--instances", type=COUNT, default=8, help="Independent draws of spikes, start and data.")
+@option(
+    "--instances", type=INSTANCES, default=8, help="Independent draws of spikes, start and data."
+)
 @option("--batch", type=COUNT, help="Batch size B; without it max(1, D // 50).")
 @as_json
 def sgd(as_json: bool, **values: Any) -> int:

@@ -14,14 +14,16 @@ from hdattn.commands.multihead_options import (
 )
 from hdattn.commands.output import emit, solved, warn
 from hdattn.commands.parsing import Command, as_json, option
-from hdattn.commands.values import COUNT, HEADS, WHOLE
+from hdattn.commands.values import HEADS, STARTS, WHOLE
+
+_POINTS = 8192  # Sobol points of the library's search
 
 
 @click.command(cls=Command)
 @activation_option
 @prior_options
 @option("--heads", type=HEADS, default=2, help="Number of heads H.")
-@option("--starts", type=COUNT, default=8, help="Random starts of the descent.")
+@option("--starts", type=STARTS, default=8, help="Random starts of the descent.")
 @option("--seed", type=WHOLE, default=0, help="Seed of starts and points.")
 @as_json
 def optimum(as_json: bool, **values: Any) -> int:
@@ -33,6 +35,7 @@ def optimum(as_json: bool, **values: Any) -> int:
     from hdattn.multihead.optima import find_optimum
 
     prior = make_prior(values, enumerated=True)
+    _say_if_long(values, prior.to_dict())
     best = find_optimum(
         values["activation"],
         values["tokens"],
@@ -46,3 +49,20 @@ def optimum(as_json: bool, **values: Any) -> int:
     say_if_sampled(values["activation"])
     emit({name: getattr(best, name) for name in ("loss", "loss_error", "m", "b", "c")}, as_json)
     return solved(best.converged, best.loss)
+
+
+def _say_if_long(values: dict[str, Any], prior: dict[str, Any]) -> None:
+    """Warn of a search of many minutes, by the cost model of the workflow."""
+    from hdattn.cost import estimate
+    from hdattn.experiment import Experiment
+
+    if prior["kind"] not in ("flip", "gauss", "discrete"):
+        return  # nothing says what it costs
+    names = ("activation", "tokens", "heads", "starts", "seed")
+    parameters = {name: values[name] for name in names} | {"prior": prior, "held": []}
+    search = Experiment("multihead/optimum", parameters | {"base_points": _POINTS})
+    minutes = estimate(search).seconds / 60
+    if minutes > 1:
+        warn(
+            f"this takes about {minutes:.2g} minutes; fewer --heads, --starts or --tokens take less"
+        )

@@ -22,12 +22,12 @@ from hdattn.commands.values import (
     HEADS,
     KEY,
     MATRIX,
-    NON_NEGATIVE,
     POSITIVE,
     TIMES,
-    TWO_OR_MORE,
+    TOKENS,
     VECTOR,
     WHOLE,
+    Number,
 )
 from hdattn.errors import UserError
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from hdattn.multihead.priors import Prior
 
 _PRIOR_OPTIONS = ("mean", "std", "support", "weights")
+_LONGEST = 1_000_000  # of a flow: its learning-rate scale and its last time
 _MOST_FLIPS = 12  # 2^12 sign patterns are enumerated at each point
 
 
@@ -67,7 +68,7 @@ activation_option = option(
     help="How heads share attention; bayes is B-softmax. Or the name of an extension.",
 )
 prior_options = together(
-    option("--tokens", type=TWO_OR_MORE, default=5, help="Tokens L of a sequence."),
+    option("--tokens", type=TOKENS, default=5, help="Tokens L of a sequence."),
     option(
         "--prior",
         type=Registered("prior"),
@@ -102,7 +103,7 @@ def start_options(dim: int, gamma: float) -> Any:
         option("--dim", type=COUNT, default=dim, help="Dimension D of the tokens."),
         option(
             "--gamma",
-            type=NON_NEGATIVE if gamma == 0 else POSITIVE,
+            type=Number(low=0, high=_LONGEST) if gamma == 0 else POSITIVE,
             default=gamma,
             help="Learning-rate scale: eta = gamma B / D; 0 is gradient flow.",
         ),
@@ -111,11 +112,16 @@ def start_options(dim: int, gamma: float) -> Any:
         option("--seed", type=WHOLE, default=0, help="Seed of what is random."),
         option(
             "--sigma",
-            type=NON_NEGATIVE,
+            type=Number(low=0, high=1000),
             default=0.1,
             help="Random start: k_h ~ N(0, sigma^2 I / D).",
         ),
-        option("--tau", type=POSITIVE, default=40.0, help="Last time, in gamma samples / D."),
+        option(
+            "--tau",
+            type=Number(above=0, high=_LONGEST) if gamma == 0 else POSITIVE,
+            default=40.0,
+            help="Last time, in gamma samples / D.",
+        ),
         option("--points", type=TIMES, default=200, help="Number of times, 0 to tau."),
     )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hdattn.commands.parsing import missing, option, refuse, together, unwanted
-from hdattn.commands.values import COUNT, NON_NEGATIVE, POSITIVE, TWO_OR_MORE, Number
+from hdattn.commands.values import COUNT, NON_NEGATIVE, POSITIVE, TOKENS, Number
 from hdattn.memory import require_memory
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ noise_option = option(
 )
 tokens_option = option(
     "--tokens",
-    type=TWO_OR_MORE,
+    type=TOKENS,
     default=2,
     help="Tokens T of a sequence; theory is a quadrature for 2, quasi-Monte Carlo above.",
 )

@@ -11,7 +11,7 @@ import click
 from hdattn.commands.output import emit, progress, warn
 from hdattn.commands.parsing import Command, as_json, given, option, refuse, unwanted
 from hdattn.commands.singlehead_options import data_target, problem_options
-from hdattn.commands.values import COUNT, WHOLE
+from hdattn.commands.values import COUNT, INSTANCES, WHOLE
 from hdattn.errors import UserError
 from hdattn.memory import require_memory
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 THEORY = ("Q", "M", "test_error", "train_loss", "penalty_value", "rank_fraction")
 """What ``train --theory`` adds, as ``theory_Q`` and so on."""
+PHYSICS = ("lam", "kappa", "noise", "tokens", "beta", "beta0", "penalty")
 UNTIED = ("asymmetry", "negativity")
 """What ``train --untied`` adds: how far S is from symmetric and from positive semi-definite."""
 
@@ -27,7 +28,7 @@ UNTIED = ("asymmetry", "negativity")
 @click.command(cls=Command)
 @problem_options
 @option("--dim", type=COUNT, default=60, help="Dimension d; n = alpha d^2 samples.")
-@option("--instances", type=COUNT, default=4, help="Independent draws of target and data.")
+@option("--instances", type=INSTANCES, default=4, help="Independent draws of target and data.")
 @option("--seed", type=WHOLE, default=0, help="Root seed; instance i is the workflow's.")
 @option(
     "--optimizer",
@@ -51,6 +52,7 @@ def train(as_json: bool, **values: Any) -> int:
     Each name it prints is a list with an entry per instance.
     """
     values["head"] = _head(values)
+    _solvable(values)
     samples = sample_count(values)
     instances = progress(range(values["instances"]), "instances trained")
     rows = [_train_one(values, samples, instance) for instance in instances]
@@ -74,6 +76,17 @@ def _head(values: dict[str, Any]) -> str:
         raise UserError("--penalty: --direct has the penalty frobenius; leave nuclear out")
     values["penalty"] = "frobenius"
     return "direct"
+
+
+def _solvable(values: dict[str, Any]) -> None:
+    """Refuse what ``solve`` refuses."""
+    from hdattn.singlehead.problem import Problem
+    from hdattn.singlehead.targets import MarchenkoPastur, Spectrum
+
+    target = data_target(values)
+    # A power law is scaled to Q0 = 1, whatever its exponent.
+    law = MarchenkoPastur(target["kappa0"]) if target["kind"] == "mp" else Spectrum([1.0])
+    Problem(target=law, **{name: values[name] for name in ("alpha", *PHYSICS)})
 
 
 def sample_count(values: dict[str, Any]) -> int:
@@ -140,8 +153,7 @@ def _theory(values: dict[str, Any], samples: int, eigenvalues: Any) -> dict[str,
     from hdattn.singlehead.state_evolution import solve
     from hdattn.singlehead.targets import Spectrum
 
-    names = ("lam", "kappa", "noise", "tokens", "beta", "beta0", "penalty")
-    physics = {name: values[name] for name in names}
+    physics = {name: values[name] for name in PHYSICS}
     solution = solve(Problem(samples / values["dim"] ** 2, target=Spectrum(eigenvalues), **physics))
     return {f"theory_{name}": getattr(solution, name) for name in THEORY}
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from hdattn.ranges import LARGEST_COUNT, LARGEST_SEED
+
 _LARGEST = 1e300  # a JSON number beyond this is taken for an infinity
 
 
@@ -32,7 +34,7 @@ class Number(click.ParamType):
         """The number, an int where ``whole``."""
         try:
             number = float(value)
-        except ValueError:
+        except (ValueError, OverflowError):
             self.fail(f"{value!r} is not a number; {self.wanted}", param, ctx)
         if not (math.isfinite(number) and self._within(number)):
             self.fail(f"{value} will not do; {self.wanted}", param, ctx)
@@ -118,11 +120,13 @@ def _is_number(value: Any) -> bool:
 POSITIVE = Number(above=0)
 NON_NEGATIVE = Number(low=0)
 ANY_NUMBER = Number()
-COUNT = Number(low=1, whole=True)
+COUNT = Number(low=1, high=LARGEST_COUNT, whole=True)
+INSTANCES = Number(low=1, high=10_000, whole=True)
 HEADS = Number(low=1, high=1000, whole=True)
+STARTS = Number(low=1, high=1000, whole=True)
 TIMES = Number(low=2, high=100_000, whole=True)
-WHOLE = Number(low=0, whole=True)
-TWO_OR_MORE = Number(low=2, whole=True)
+WHOLE = Number(low=0, high=LARGEST_SEED, whole=True)
+TOKENS = Number(low=2, high=1000, whole=True)
 POINTS = Number(low=2, high=1_000_000, whole=True)
 VECTOR = Vector()
 MATRIX = Matrix()
