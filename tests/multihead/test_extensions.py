@@ -8,6 +8,7 @@ import pytest
 
 import hdattn.multihead.extensions as package
 from hdattn import extensions
+from hdattn.configuration import scan_from
 from hdattn.errors import UserError
 from hdattn.multihead.activation_base import Activation
 from hdattn.multihead.activations import ACTIVATIONS, get_activation, register
@@ -311,3 +312,12 @@ def test_a_loss_that_is_not_finite_is_not_solved(added, command):
     status, out, err = command(f"{line} [[90,90]] --json")
     assert (status, json.loads(out)["loss"]) == (1, None)
     assert "not converged: the loss is not finite" in err
+
+
+def test_a_scan_knows_it_too(added):
+    added("gates", WRITTEN)
+    scan = scan_from("multihead", {"heads": 2, "activation": "gates,softmax"}, "here")
+    found = scan.experiments(0)["optimum"]
+    assert [e.parameters["activation"] for e in found] == ["gates", "softmax"]
+    with pytest.raises(UserError, match="activation 'softmaxx' is unknown; choose one of bayes"):
+        scan_from("multihead", {"heads": 2, "activation": "softmaxx"}, "here")

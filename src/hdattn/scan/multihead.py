@@ -10,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from hdattn.experiment import Experiment
 from hdattn.fields import Count, physics, size
+from hdattn.figures._activation_names import ActivationName
 from hdattn.scan.grids import Axes, CountAxis, NonNegativeNumbers, Numbers, PositiveAxis
 
 if TYPE_CHECKING:
@@ -22,8 +23,10 @@ class MultiHeadScan(Axes):
     """A grid over activations, heads, tokens and the strength of the flipping spikes."""
 
     model: Literal["multihead"] = physics("multihead", "Which model.")
-    activation: tuple[Literal["softmax", "softmax1", "bayes"], ...] = physics(
-        ("softmax", "softmax1", "bayes"), "Activations; bayes is B-softmax.", min_length=1
+    activation: tuple[ActivationName, ...] = physics(
+        ("softmax", "softmax1", "bayes"),
+        "Activations; bayes is B-softmax. Or names of extensions.",
+        min_length=1,
     )
     heads: CountAxis = physics(..., "Numbers of heads H.")
     tokens: CountAxis = physics((5,), "Numbers of tokens L.")
