@@ -182,7 +182,8 @@ def _print_scale(values: dict[str, Any]) -> None:
     rows = [head]
     for row in values["figures"]:
         seconds = [_seconds(row["seconds"])] if timed else []
-        files = ", ".join(row["problems"]) or " ".join(row["files"])
+        files = " ".join(row["files"])
+        files += f" ({', '.join(row['problems'])})" if row["problems"] else ""
         rows.append([row["name"], text(row["made"]), *seconds, files])
     _print_rows(rows)
     if timed:
