@@ -244,7 +244,7 @@ def test_a_mistake_is_one_line(arguments, line, tmp_path):
 @pytest.mark.parametrize(
     ("limit", "line"),
     [
-        ({"job_memory_gb": 0.4}, "above job_memory_gb = 0.4; make its sizes smaller, or raise"),
+        ({"job_memory_gb": 0.4}, "above job_memory_gb = 0.4; lower its sizes ("),
         ({"job_hours": 0.01}, "above job_hours = 0.01"),
     ],
 )
