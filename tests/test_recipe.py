@@ -19,6 +19,10 @@ ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"<!-- (file|append): (\S+) -->\n```\w+\n(.*?)```", re.DOTALL)
 
 
+# One process makes the projects, and all tests of them run there.
+pytestmark = pytest.mark.xdist_group("recipe")
+
+
 def followed(page, copy):
     """A copy of the project in ``copy`` in which the recipe on ``page`` was followed."""
     copy.mkdir()
@@ -38,9 +42,12 @@ def followed(page, copy):
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
-    """The recipe for figures followed; the path has a space and an umlaut."""
+    """The recipe for figures followed and its figure made; the path has a space and an umlaut."""
     copy = tmp_path_factory.mktemp("recipe") / "mein Projekt für Köpfe"
-    return followed("add-a-figure.md", copy)
+    followed("add-a-figure.md", copy)
+    run = snakemake(copy, "--config", "scale=smoke", "figures=noise_levels")
+    assert run.returncode == 0, run.stderr
+    return copy
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +66,6 @@ def snakemake(project, *arguments, **variables):
 
 
 def test_the_new_figure_is_made_and_then_nothing_is_to_be_done(project):
-    run = snakemake(project, "--config", "scale=smoke", "figures=noise_levels")
-    assert run.returncode == 0, run.stderr
     stem = project / "results/figures/smoke/singlehead/noise_levels"
     assert all(stem.with_suffix(f".{ending}").stat().st_size for ending in ("pdf", "png"))
     with stem.with_suffix(".csv").open() as file:

@@ -253,7 +253,10 @@ def test_every_mistake_has_its_line(command):
     ("line", "complaint"),
     [
         ("multihead --heads 2 --mean 0.8 --out a", "mean has 1 numbers, std has 2"),
-        ("multihead --heads 2 --activation relu --out a", "activation[0]: 'relu' will not do"),
+        (
+            "multihead --heads 2 --activation relu --out a",
+            "activation[0]: activation 'relu' is unknown",
+        ),
         ("multihead --heads 2 --base-points 100 --out a", "100 is not a power of two"),
         ("singlehead --out a", "--alpha: missing"),
         ("tripleheads", "No such command"),
