@@ -19,10 +19,6 @@ ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"<!-- (file|append): (\S+) -->\n```\w+\n(.*?)```", re.DOTALL)
 
 
-# One process makes the projects, and all tests of them run there.
-pytestmark = pytest.mark.xdist_group("recipe")
-
-
 def followed(page, copy):
     """A copy of the project in ``copy`` in which the recipe on ``page`` was followed."""
     copy.mkdir()
