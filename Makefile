@@ -44,7 +44,7 @@ figures: environment
 	@$(BIN)/hdattn figures --scale "$(SCALE)" --figures "$(FIGURES)" --times
 
 test: environment
-	$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_FLAGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(PYTEST_FLAGS)
 
 faults: environment
 	$(BIN)/python tests/faults $(FAULTS_FLAGS)
