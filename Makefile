@@ -2,7 +2,7 @@
 # make test        the test suite
 # make faults      kills, damaged files, unusual circumstances (FAULTS_FLAGS=--short: few of each)
 # make bench       ratios of time behind docs/benchmarks.md (15 minutes; after make figures)
-# make slurm       the workflow on a real SLURM, as root, 40 minutes (SLURM_FLAGS=--short: nine)
+# make slurm       the workflow on a real SLURM, as root, 40 minutes (SLURM_FLAGS=--short: six)
 # make lint        Snakemake's lint, snakefmt, ruff
 # make docs        config/README.md, config/schema.json and docs/cli.md from models and commands
 # make images      the README's figures, from results at the default scale  (FROM=project folder)
