@@ -1,11 +1,12 @@
-"""Run Snakemake and write what it used: ``python measured.py FILE ARGUMENTS...``.
+"""Run Snakemake and write what it used: ``python measured.py FILE CORES ARGUMENTS...``.
 
 FILE becomes ``{"own": ..., "jobs": ...}``, processor seconds of the main process and of all the
-jobs it started.
+jobs it started. CORES, as ``0,1``, are the cores to use, or empty for any.
 """
 
 import atexit
 import json
+import os
 import resource
 import sys
 from pathlib import Path
@@ -23,6 +24,8 @@ if __name__ == "__main__":
     from snakemake.cli import main
 
     output = str(Path(sys.argv.pop(1)).absolute())
+    if cores := sys.argv.pop(1):
+        os.sched_setaffinity(0, map(int, cores.split(",")))
     atexit.register(tell, output)
     sys.argv[0] = "snakemake"
     main()

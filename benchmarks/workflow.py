@@ -1,6 +1,7 @@
 """Snakemake itself: what it adds to the jobs, and how two cores do.
 
-A figure at its default scale is made in fresh folders, by turns on one core and on two.
+A figure at its default scale is made in fresh folders, by turns on one core and on two. One core
+means that Snakemake and the job share it: Snakemake beside a job on a second core would use two.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -32,11 +34,15 @@ class Usage(NamedTuple):
     output: str
 
 
-def snakemake(base: Path, folder: Path, *arguments: str) -> Usage:
-    """Run the workflow of ``base`` in a folder; a failure ends the benchmark."""
+def snakemake(base: Path, folder: Path, *arguments: str, on: Iterable[int] = ()) -> Usage:
+    """Run the workflow of ``base`` in a folder, on the cores ``on`` if given.
+
+    A failure ends the benchmark.
+    """
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / "usage.json"
-        command = [sys.executable, str(ROOT / "benchmarks/measured.py"), str(file)]
+        cores = ",".join(map(str, on))
+        command = [sys.executable, str(ROOT / "benchmarks/measured.py"), str(file), cores]
         command += ["-s", str(base / "Snakefile"), "--directory", str(folder), *arguments]
         begun = time.perf_counter()
         done = subprocess.run(
@@ -54,11 +60,12 @@ def snakemake(base: Path, folder: Path, *arguments: str) -> Usage:
 
 
 def make_figures(cores: int, settings: Settings) -> Usage:
-    """Make the figures from nothing."""
+    """Make the figures from nothing, on so many cores and no more where the system can tell."""
+    allowed = sorted(os.sched_getaffinity(0))[:cores] if hasattr(os, "sched_getaffinity") else ()
     with tempfile.TemporaryDirectory() as folder:
         selection = (f"scale={settings.size('default', 'smoke')}", f"figures={FIGURES}")
         options = ("--cores", str(cores), "--config", *selection)
-        return snakemake(ROOT, Path(folder), *options)
+        return snakemake(ROOT, Path(folder), *options, on=allowed)
 
 
 def measure(settings: Settings) -> list[dict]:

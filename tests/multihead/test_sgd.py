@@ -10,7 +10,7 @@ from hdattn.multihead.activations import ACTIVATIONS
 from hdattn.multihead.flow import FlowProblem, solve_flow
 from hdattn.multihead.sgd import run_sgd
 from hdattn.multihead.start import initial_weights, make_start
-from hdattn.multihead.teacher import SequenceStream, make_data, stream_checksum
+from hdattn.multihead.teacher import SequenceStream, make_data, stream_checksum, stream_key
 
 P1 = {"kind": "flip", "mean": [0.8, 0], "std": [0, 2]}
 
@@ -133,9 +133,10 @@ def test_stream_does_not_depend_on_how_it_is_cut():
 
 def test_streams_of_instances_and_data_are_unrelated():
     description = make_data(data(64))
-    names = {stream_checksum(description, seed, i) for seed in (0, 1) for i in range(3)}
-    assert len(names) == 6
-    assert stream_checksum(make_data(description.to_dict()), 0, 0) in names
+    for name in (stream_checksum, stream_key):
+        names = {name(description, seed, i) for seed in (0, 1) for i in range(3)}
+        assert len(names) == 6
+        assert name(make_data(description.to_dict()), 0, 0) in names
     first, second = (np.empty((200, 5, 64), dtype=np.float32) for _ in range(2))
     SequenceStream(description, 0, 0).draw(first)
     SequenceStream(description, 0, 1).draw(second)

@@ -117,9 +117,12 @@ def context(
 
 def new_figure(width: str = "single", height: float = 2.3) -> Figure:
     """Empty figure ``width`` (single or double column) wide and ``height`` inches high."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    return Figure(figsize=(_width(width), height), layout="constrained")
+    figure = Figure(figsize=(_width(width), height), layout="constrained")
+    FigureCanvasAgg(figure)  # one renderer measures all texts, which it remembers, and draws
+    return figure
 
 
 def _width(width: str) -> float:
@@ -185,10 +188,12 @@ def _print(figure: Figure, name: str, buffer: io.BytesIO) -> None:
     """What ``figure.savefig`` does, without the drawing on trial that comes first there."""
     from matplotlib.backend_bases import get_registered_canvas_class
 
-    dpi = figure.dpi
-    canvas = get_registered_canvas_class(name)(figure)
-    getattr(canvas, f"print_{name}")(buffer, metadata=_METADATA[name])
+    dpi, canvas = figure.dpi, figure.canvas
+    kind = get_registered_canvas_class(name)
+    one = canvas if isinstance(canvas, kind) else kind(figure)
+    getattr(one, f"print_{name}")(buffer, metadata=_METADATA[name])
     figure.dpi = dpi  # vector formats have one of their own
+    figure.set_canvas(canvas)
 
 
 def write_csv(path: Path | str, rows: Sequence[Mapping[str, Any]]) -> None:

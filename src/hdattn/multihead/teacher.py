@@ -88,6 +88,28 @@ def orthonormal_rows(rows: np.ndarray) -> np.ndarray:
     return (q * np.sign(np.diag(upper))).T
 
 
+class LabelStream:
+    """Endless stream of locations eps and amplitudes theta of one instance, by numpy alone."""
+
+    def __init__(self, data: SequenceData, root_seed: int, instance: int):
+        """Stream at its first sequence."""
+        self._data = data
+        self._rng = generator(root_seed, data.to_dict(), instance, LABELS)
+        self._locations = np.empty(0, dtype=np.intp)
+        self._theta = np.empty((0, data.prior.dim_features), dtype=np.float32)
+
+    def draw(self, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Next locations [count] and amplitudes theta [count, F], from fixed chunks."""
+        while len(self._locations) < count:
+            locations = self._rng.integers(0, self._data.tokens, _LABEL_CHUNK)
+            theta = self._data.prior.sample(self._rng, _LABEL_CHUNK).astype(np.float32)
+            self._locations = np.concatenate([self._locations, locations])
+            self._theta = np.concatenate([self._theta, theta])
+        taken = self._locations[:count], self._theta[:count]
+        self._locations, self._theta = self._locations[count:], self._theta[count:]
+        return taken
+
+
 class SequenceStream:
     """Endless stream of the sequences of one instance.
 
@@ -102,12 +124,9 @@ class SequenceStream:
         self.spikes = draw_spikes(data, root_seed, instance)
         self._spikes32 = self.spikes.astype(np.float32)
         # torch's float32 normals are drawn 1.5 to 2 times as fast as numpy's fastest.
-        seed = seed_sequence(root_seed, data.to_dict(), instance, NOISE)
-        self._noise = torch.Generator().manual_seed(int(seed.generate_state(1)[0]))
+        self._noise = torch.Generator().manual_seed(_noise_seed(data, root_seed, instance))
         self._from_numpy = torch.from_numpy
-        self._labels_rng = generator(root_seed, data.to_dict(), instance, LABELS)
-        self._locations = np.empty(0, dtype=np.intp)
-        self._theta = np.empty((0, data.prior.dim_features), dtype=np.float32)
+        self._labels = LabelStream(data, root_seed, instance)
 
     @property
     def unit(self) -> int:
@@ -125,27 +144,31 @@ class SequenceStream:
         """As :meth:`draw`, and the amplitudes theta [n, F] with the locations."""
         if len(tokens) % self.unit:
             raise ValueError(f"{len(tokens)} sequences are not a multiple of {self.unit}")
-        locations, theta = self._labels(len(tokens))
+        locations, theta = self._labels.draw(len(tokens))
         self._from_numpy(tokens).normal_(generator=self._noise)
         rows = np.arange(0, len(tokens) * self.data.tokens, self.data.tokens) + locations
         tokens.reshape(-1, self.data.dim)[rows] += theta @ self._spikes32
         return locations, theta
 
-    def _labels(self, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """Next locations [count] and amplitudes theta [count, F], from fixed chunks."""
-        while len(self._locations) < count:
-            locations = self._labels_rng.integers(0, self.data.tokens, _LABEL_CHUNK)
-            theta = self.data.prior.sample(self._labels_rng, _LABEL_CHUNK).astype(np.float32)
-            self._locations = np.concatenate([self._locations, locations])
-            self._theta = np.concatenate([self._theta, theta])
-        taken = self._locations[:count], self._theta[:count]
-        self._locations, self._theta = self._locations[count:], self._theta[count:]
-        return taken
+
+def _noise_seed(data: SequenceData, root_seed: int, instance: int) -> int:
+    seed = seed_sequence(root_seed, data.to_dict(), instance, NOISE)
+    return int(seed.generate_state(1)[0])
 
 
 def sequence_unit(data: SequenceData) -> int:
     """Number of sequences that fill a whole number of the generator's blocks of normals."""
     return _NORMAL_BLOCK // math.gcd(_NORMAL_BLOCK, data.tokens * data.dim)
+
+
+def stream_key(data: SequenceData, root_seed: int, instance: int) -> str:
+    """SHA-256 of the seed of an instance's noise and of its first labels: names its stream.
+
+    Needs no torch; what torch draws from that seed is in :func:`stream_checksum`.
+    """
+    locations, theta = LabelStream(data, root_seed, instance).draw(_LABEL_CHUNK)
+    seed = _noise_seed(data, root_seed, instance).to_bytes(8, "little")
+    return hashlib.sha256(seed + locations.tobytes() + theta.tobytes()).hexdigest()
 
 
 def stream_checksum(data: SequenceData, root_seed: int, instance: int) -> str:

@@ -6,11 +6,14 @@ Parameters: those of the data experiment (the input ``data``), and ``activation`
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from hdattn.errors import UserError
 from hdattn.multihead.sgd import run_sgd
-from hdattn.multihead.teacher import make_data, stream_checksum
+from hdattn.multihead.teacher import SequenceData, make_data, stream_checksum, stream_key
 from hdattn.steps.multihead import instances, seeds, times, trajectories
 from hdattn.store import Dataset, Record, Result
 
@@ -21,10 +24,10 @@ def run(parameters: dict[str, Any], inputs: dict[str, Record]) -> Result:
     The loss of a record is the mean over the batches drawn around it, each before it is used.
     Raises ``UserError`` where this machine draws other sequences than the one the data came from.
     """
-    _check_streams(parameters, inputs["data"])
-    indices = instances(parameters)
+    data, indices = make_data(parameters["data"]), instances(parameters)
+    _check_streams(data, parameters["seed"], indices, inputs["data"])
     run = run_sgd(
-        parameters["data"],
+        data,
         activation=parameters["activation"],
         heads=parameters["heads"],
         gamma=parameters["gamma"],
@@ -35,9 +38,12 @@ def run(parameters: dict[str, Any], inputs: dict[str, Record]) -> Result:
         batch=parameters["batch"],
     )
     samples = Dataset(run.loss_samples, "sequences behind each loss", axes=("tau",))
+    checksums = [stream_checksum(data, parameters["seed"], i) for i in indices]
+    drawn = Dataset(np.array(checksums), "SHA-256 of the first sequences", axes=("instance",))
     diverged = [i for i, fine in zip(indices, run.converged, strict=True) if not fine]
     return Result(
-        {**trajectories(indices, run.tau, vars(run)), "loss_samples": samples},
+        trajectories(indices, run.tau, vars(run))
+        | {"loss_samples": samples, "stream_checksum": drawn},
         converged=not diverged,
         seeds=seeds(parameters),
         attributes={"batch": run.batch, "eta": run.eta},
@@ -45,13 +51,12 @@ def run(parameters: dict[str, Any], inputs: dict[str, Record]) -> Result:
     )
 
 
-def _check_streams(parameters: dict[str, Any], record: Record) -> None:
-    data = make_data(parameters["data"])
-    for instance, known in zip(
-        instances(parameters), record.datasets["stream_checksum"], strict=True
-    ):
-        if stream_checksum(data, parameters["seed"], instance) != known:
+def _check_streams(
+    data: SequenceData, root_seed: int, indices: Sequence[int], record: Record
+) -> None:
+    for instance, known in zip(indices, record.datasets["stream_key"], strict=True):
+        if stream_key(data, root_seed, instance) != known:
             raise UserError(
                 f"instance {instance}: this machine draws other sequences than those the data file "
-                "was made with; remove the data file, and make it here with this version of torch"
+                "was made with; remove the data file, and make it here with this version of numpy"
             )
