@@ -3,21 +3,23 @@
 Each kind of job has the processor time it took in a finished default scale, times the ratio that
 its naive piece has in the entries above: a script without the package would take that long, one
 thing after another. Kinds without a measured piece count once: for those the script is as fast.
+How well the cores were used is seen from when each job began and ended.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 
-from benchmarks.finished import finished_jobs
+from benchmarks.finished import cores_at_work, finished_jobs
 from benchmarks.timing import MissingRun, Settings, row
 
+BUSY = 90  # %
 TITLE = "the whole default scale against a serial script of naive pieces, extrapolated"
 PIECES = {
     ("a", "a point, as the figures solve it"): (
         *("singlehead/state_evolution", "singlehead/best_regularisation"),
     ),
-    ("b", "flow to tau = 10, softmax, 1024"): (
+    ("b", "flow to tau = 10 on 1024 points"): (
         *("multihead/flow", "multihead/flows", "multihead/escape"),
     ),
     ("c", "lam = 0.01"): ("singlehead/erm", "singlehead/erm_path"),
@@ -53,7 +55,11 @@ def measure(settings: Settings) -> list[dict]:
         f"against {slow / 3600:.0f} h: {', '.join(parts)}; the other "
         f"{(total - covered) / 60:.1f} min x 1"
     )
-    return [
+    rows = [
         row("CPU time of all figures, extrapolated", [slow / total], "x", detail=detail),
         row("of it covered by a measured piece", [100 * covered / total], "%"),
     ]
+    if work := cores_at_work(settings.project, jobs):
+        what = f"time of the {work[0]} cores with a job on it, from first to last"
+        rows.append(row(what, [100 * work[1]], "%", at_least=BUSY))
+    return rows

@@ -1,13 +1,17 @@
 """The table of benchmarks is what was measured, and says something of every entry."""
 
 import json
+import os
 
 import numpy as np
 import pytest
 from benchmarks import __main__ as runner
 from benchmarks import table
 from benchmarks.entries import ENTRIES, entry
+from benchmarks.finished import cores_at_work
 from benchmarks.timing import MissingRun, met, race, row
+
+from hdattn.job_costs import BENCHMARKS, Cost
 
 
 @pytest.fixture
@@ -120,3 +124,22 @@ def test_impossible_arguments(folder, monkeypatch, capsys, arguments):
     with pytest.raises(SystemExit):
         run(monkeypatch, *arguments)
     assert "z" in capsys.readouterr().err or arguments[0] == "--rounds"
+
+
+def test_cores_at_work_follow_from_when_jobs_began_and_ended(tmp_path):
+    folder = tmp_path / BENCHMARKS
+    folder.mkdir(parents=True)
+
+    def jobs(*times):
+        for i, (_, end) in enumerate(times):
+            (folder / f"{i}.tsv").touch()
+            os.utime(folder / f"{i}.tsv", (end, end))
+        return {f"{i}": Cost(end - begun, 0.0, 1) for i, (begun, end) in enumerate(times)}
+
+    # two cores for 400 s, one of them idle for the last 100
+    made = jobs((0, 200), (0, 100), (100, 300), (200, 400))
+    assert cores_at_work(tmp_path, made) == (2, pytest.approx(700 / 800))
+    # a moment of overlap makes no third core
+    assert cores_at_work(tmp_path, jobs((0, 201), (0, 100), (99, 300), (200, 400)))[0] == 2
+    # a pause longer than any job: two runs
+    assert cores_at_work(tmp_path, jobs((0, 100), (0, 100), (250, 350))) is None

@@ -86,3 +86,9 @@ def test_mistakes_are_one_line(tmp_path):
         readme.main(["nosuch"])
     with pytest.raises(UserError, match="put them where figures go"):
         readme.with_block("# hdattn\n")
+
+
+def test_nothing_is_drawn_where_all_are_in_step(monkeypatch, capsys):
+    monkeypatch.setattr(readme, "out_of_step", dict)
+    readme.main([])
+    assert "all are in step" in capsys.readouterr().out

@@ -63,12 +63,7 @@ def cancelled_job_is_retried(space: Workspace, reference: dict[str, str]) -> str
 
 def whole_run_is_resumed(space: Workspace, reference: dict[str, str]) -> str:
     """Everything cancelled and the run killed in the middle: the same command makes the rest."""
-    run = space.start(*PROFILE)
-    _wait_for(lambda: len(space.files()) >= 2)
-    run.kill()
-    _call("scancel", "--me")
-    run.communicate()
-    _wait_for(lambda: not _queued())
+    _kill_after(2, space)
     return _resume(space, reference)
 
 
@@ -77,12 +72,7 @@ def cancelled_twice(space: Workspace) -> tuple[str, str]:
 
     What went wrong, and what the last run printed.
     """
-    run = space.start(*PROFILE)
-    _wait_for(lambda: len(space.files()) >= 20)
-    run.kill()
-    _call("scancel", "--me")
-    run.communicate()
-    _wait_for(lambda: not _queued())
+    _kill_after(20, space)
     before = space.written()
     run = space.start(*PROFILE)
     _call("scancel", *_wait_for(_running)[:1])
@@ -156,6 +146,16 @@ def refusals(space: Workspace) -> list[tuple[str, str]]:
         results.append((f"{name}: refused", "" if good else run.stdout))
     submitted = list((space.folder / ".snakemake").glob("slurm_logs/*/*"))
     return [*results, ("nothing was submitted", ", ".join(map(str, submitted)))]
+
+
+def _kill_after(results: int, space: Workspace) -> None:
+    """Start a run; once so many results are there, kill it and cancel its jobs."""
+    run = space.start(*PROFILE)
+    _wait_for(lambda: len(space.files()) >= results)
+    run.kill()
+    _call("scancel", "--me")
+    run.communicate()
+    _wait_for(lambda: not _queued())
 
 
 def _resume(space: Workspace, reference: dict[str, str]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from hdattn.cost.work import MB, Parameters, Work, added, model, times
 
-BASE_MB, TORCH_MB = 120, 245  # Python with scipy.stats, and with torch
+DATA_MB, BASE_MB, TORCH_MB = 56, 120, 245  # Python with numpy, with scipy.stats, with torch
 FLOW = {"softmax": (14, 0.42), "usual": (12.5, 0.55)}  # evaluations a tau^b of a flow of SGD
 GRADIENT_FLOW = {"softmax": (52, 0.3), "usual": (25, 0.55)}  # and of gradient flow
 DESCENT = {"softmax": 26, "usual": 40}  # evaluations of one descent
@@ -22,13 +22,11 @@ BATCH_DIM = 50  # a step takes dim/50 sequences unless told otherwise
 
 @model("multihead/data")
 def data(p: Parameters) -> Work:
-    """Spikes and weights of a block, and the checksum of each stream."""
+    """Spikes and weights of a block, and the key of each stream."""
     given, block = p["data"], p["block_size"]
     vectors = block * (_features(given["prior"]) + p["heads"]) * given["dim"]
-    unit = 16 // math.gcd(16, given["tokens"] * given["dim"])
-    drawn = block * unit * given["tokens"] * given["dim"]
-    units = {"start torch": 1, "component": drawn, "instance": block, "normals": vectors}
-    return Work(units, TORCH_MB + 8 * vectors * 4 / MB)
+    units = {"start risk": 1, "stream key": block, "normals": vectors}
+    return Work(units, DATA_MB + 8 * vectors * 4 / MB)
 
 
 @model("multihead/sgd")

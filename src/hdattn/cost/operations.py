@@ -27,7 +27,7 @@ OPERATIONS = {
     # start-up: interpreter, imports, reading inputs and writing the result
     "start data": Operation(0.7, 0, 0, "job without a solver", TIMED),
     "start theory": Operation(1.1, 0, 0, "job with scipy's solvers", TIMED),
-    "start risk": Operation(0.45, 0, 0, "job of quadratures alone", TIMED),
+    "start risk": Operation(0.45, 0, 0, "job of quadratures or of data alone", TIMED),
     "start flow": Operation(2.0, 0, 0, "job with Sobol points, from scipy.stats", TIMED),
     "start torch": Operation(3.0, 0, 0, "job with torch, for its streams or derivatives", TIMED),
     # single head
@@ -54,6 +54,7 @@ OPERATIONS = {
     "SGD step": Operation(4e-4, 0, 0, "step of SGD", FIT),
     "instance step": Operation(3.9e-5, 1000, 1000, "~ instance in a step of SGD", FIT),
     "instance": Operation(2e-3, 0, 0, "stream opened", FIT),
+    "stream key": Operation(1e-3, 0, 0, "spikes and first labels of a stream drawn", TIMED),
     "score": Operation(1.35e-8, 40, 80, "score in a population loss with gradient", FIT),
     "projection": Operation(1.1e-9, 4, 8, "the same times directions", FIT),
     "block": Operation(2.6e-4, 0, 0, "block of points times image", FIT),

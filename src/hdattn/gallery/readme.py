@@ -153,7 +153,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if unknown:
         raise UserError(f"{unknown[0]}: not in the README; choose from {', '.join(SHOWN)}")
     names = given.names or (SHOWN if given.all else list(out_of_step()))
-    update(given.directory.resolve(), names)
+    if names:
+        update(given.directory.resolve(), names)
     print(f"drawn: {', '.join(names) or 'nothing, all are in step'}")
 
 
