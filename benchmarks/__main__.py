@@ -21,6 +21,7 @@ from benchmarks.entries import ENTRIES, entry
 from benchmarks.machine import describe
 from benchmarks.table import ROOT, number, read_results, write_results
 from benchmarks.timing import MissingRun, Settings, met
+from hdattn.errors import UserError
 
 ROUNDS = 5
 
@@ -83,7 +84,7 @@ def main() -> None:
         settings = Settings(options.rounds, options.project.resolve(), options.quick, rows)
         try:
             found = measure(letter, settings)
-        except MissingRun as reason:
+        except (MissingRun, UserError) as reason:
             print(f"    left out: {reason}")
             continue
         if not options.quick:

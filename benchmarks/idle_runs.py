@@ -21,6 +21,8 @@ NOTHING = "Nothing to be done"
 def idle_run(settings: Settings) -> dict:
     """A run that finds nothing to do, where the default scale is finished."""
     base, options = settings.project, ("--cores", "2", "--config", "scale=default", "figures=all")
+    if not (base / "Snakefile").is_file():
+        raise MissingRun(f"{base}: no project's folder, it has no Snakefile; name one by --project")
     if NOTHING not in snakemake(base, base, "-n", *options).output:
         raise MissingRun(
             f"{base}: its default scale is not finished; run 'make figures' there, or name another "
